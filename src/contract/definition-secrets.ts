@@ -221,7 +221,7 @@ const ECHO_CHARS_MIN = 6
  * authentication, parameters of other schemes (`Token token="…", …`), and the values of cookies.
  */
 export function headerSecrets(value: string): string[] {
-  const scheme = /^([\w-]+)\s+(.+)$/.exec(value)
+  const scheme = /^([\w-]+)\s+(\S.*)$/.exec(value)
   const credentials = scheme?.[2] ?? ''
   const pairs = value.includes('=') ? cookieValues(value) : []
   const basic = scheme?.[1]?.toLowerCase() === 'basic' ? textOf(credentials) : ''

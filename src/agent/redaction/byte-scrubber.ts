@@ -1,4 +1,4 @@
-// Byte scrubber: removes secrets from a stream of bytes in constant memory: secret values in every encoding, and the
+// Byte scrubber: removes secrets from a stream of bytes in constant memory: secret values in their usual encodings, and the
 // values of sensitive names in JSON, in lists of headers and in lines like `authorization: …`. Secrets that span
 // two chunks are found too.
 import { echoedSecrets, NAMED_VALUE_CHARS_MAX } from '../../contract/definition-secrets.ts'

@@ -13,6 +13,8 @@ const HALF = String.raw`\xEF\xBF\xBD`
 const BEFORE = new RegExp(`(?:${HALF}){0,3}${BETWEEN}{0,8}$`)
 const AFTER = new RegExp(`${BETWEEN}{0,8}`, 'y')
 const BEFORE_BYTES_MAX = 64
+/** The search of a part has a fixed cost, and a text may consist of ellipses. */
+const MARKS_MAX = 500
 
 /** An ellipsis of UTF-8, JSON or HTML, one after bytes as Node.js shows them (`5a 71 ... 9 more bytes`), or these dots. */
 const marks = (dots: string) =>
@@ -45,7 +47,7 @@ export function* partSpans(
   options: PartOptions,
 ): Generator<Span> {
   for (const { from, to, ...ends } of piecesOf(text, options)) {
-    // No part is as short. The search of a piece has a fixed cost, and a text may consist of ellipses.
+    // No part is as short.
     if (to - from < CUT_BYTES_MIN) continue
     for (const part of finder.spans(bytes.subarray(from, to), ends))
       yield { from: from + part.from, to: from + Math.min(part.to, to - from) }
@@ -58,8 +60,9 @@ function* piecesOf(
   { marks: pattern, reach = Infinity }: PartOptions,
 ): Generator<Span & Ends> {
   if (!text.endsWith('\xEF\xBF\xBD') && !BEGINNINGS.some((one) => text.includes(one))) return
-  let [from, start] = [0, false]
+  let [from, start, count] = [0, false, 0]
   for (const { 0: mark, index } of text.matchAll(pattern)) {
+    if (++count > MARKS_MAX) break
     const before = text.slice(Math.max(from, index - BEFORE_BYTES_MAX), index)
     const to = index - (BEFORE.exec(before)?.[0].length ?? 0)
     yield* piece(from, to, { start, end: true }, reach)

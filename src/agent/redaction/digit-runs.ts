@@ -24,7 +24,7 @@ const [ZERO, X] = [code('0'), code('x')]
 
 /** What stands between dumped bytes; in a form, a space is a plus. */
 const SEPARATORS = new Uint8Array(256)
-for (const one of Buffer.from(' +:-,;.\n\r\t\\%')) SEPARATORS[one] = 1
+for (const one of Buffer.from(' +:,\n\r\t')) SEPARATORS[one] = 1
 
 /** A way to write bytes as digits. */
 export interface Digits {

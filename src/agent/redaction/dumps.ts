@@ -1,14 +1,14 @@
 // Dumps of bytes in rows, each behind its offset, and perhaps with its text behind it: `xxd`, `hexdump -C`,
 // `od -t x1`, `curl --trace`, Go.
 import { BREAK, FOUR_BITS } from './digit-runs.ts'
-import { Draft, type View } from './text-views.ts'
+import { Draft, hexAt, type View } from './text-views.ts'
 
-const [LF = 0, SPACE, TAB, PLUS, COLON, ZERO, LETTER_X] = Buffer.from('\n \t+:0x')
+const [LF = 0, SPACE, PLUS, COLON] = Buffer.from('\n +:')
 
 const [OFFSET_DIGITS_MIN, OFFSET_DIGITS_MAX] = [4, 8]
 /** In a form, a space is a plus. */
-const BLANK = String.raw`[ \t+]`
-const OFFSET = String.raw`(?:0x)?[\da-f]{${OFFSET_DIGITS_MIN},${OFFSET_DIGITS_MAX}}(?::| -)?${BLANK}+`
+const BLANK = '[ +]'
+const OFFSET = String.raw`[\da-f]{${OFFSET_DIGITS_MIN},${OFFSET_DIGITS_MAX}}:?${BLANK}+`
 /** What comes before the bytes of a row, and the rest of it. */
 const ROW = new RegExp(String.raw`^(${BLANK}*${OFFSET})([\da-f]{2}.*)$`, 'is')
 /** The same of the first row, which may stand behind the quote or the name of a field. */
@@ -16,10 +16,10 @@ const FIRST_ROW = new RegExp(String.raw`^((?:.*?\W)??${OFFSET})([\da-f]{2}.*)$`,
 /** A longer line is no row. */
 const ROW_CHARS_MAX = 128
 /** What comes before the text of a row. */
-const BEFORE_TEXT = /^[ \t+]+([|>]?)/
+const BEFORE_TEXT = /^[ +]+([|>]?)/
 
 /** The bytes of a row, one by one or in groups of two and four. */
-const CELLS = /^(?:[\da-f]{2}[ +-]{0,2}){1,16}/i
+const CELLS = /^(?:[\da-f]{2}[ +]{0,2}){1,16}/i
 
 /** The bytes of all rows, and where the row of a place in the original ends. */
 export interface Dump {
@@ -62,35 +62,31 @@ function addRow(pattern: RegExp, view: View, rows: Rows, from: number, to: numbe
   if (cells === undefined) return
   const start = from + front.length
   const draft = (rows.draft ??= new Draft(view))
-  const before = draft.length
-  let last = start
+  let [last, count] = [start, 0]
   for (let at = start; at < start + cells.length; at++) {
-    if (!isDigit(bytes, at)) continue
+    const byte = hexAt(bytes, at, 2)
+    if (byte < 0) continue
     last = at + 2
-    draft.add(byteAt(bytes, at), at, last)
+    draft.add(byte, at, last)
+    count++
     at++
   }
   const [blanks, mark = ''] = BEFORE_TEXT.exec(text.slice(last - from)) ?? []
-  const count = draft.length - before
   const end = blanks === undefined ? last : last + blanks.length + count + mark.length
   rows.ends.push(view.end(Math.min(end, to) - 1))
 }
-
-const byteAt = (digits: Uint8Array, at: number) =>
-  16 * (FOUR_BITS[digits[at] ?? 0] as number) + (FOUR_BITS[digits[at + 1] ?? 0] as number)
 
 /** Whether a line begins like a row; most need no expression for that. */
 function mayBeRow(bytes: Uint8Array, line: number): boolean {
   let at = line
   while (isBlank(bytes[at])) at++
-  if (bytes[at] === ZERO && bytes[at + 1] === LETTER_X) at += 2
   const from = at
   while (isDigit(bytes, at) && at - from <= OFFSET_DIGITS_MAX) at++
   const isOffset = at - from >= OFFSET_DIGITS_MIN && at - from <= OFFSET_DIGITS_MAX
   return isOffset && (bytes[at] === COLON || isBlank(bytes[at]))
 }
 
-const isBlank = (byte: number | undefined) => byte === SPACE || byte === TAB || byte === PLUS
+const isBlank = (byte: number | undefined) => byte === SPACE || byte === PLUS
 const isDigit = (bytes: Uint8Array, at: number) => FOUR_BITS[bytes[at] ?? 0] !== BREAK
 
 /** The first of numbers in order that is not below a limit. */

@@ -3,13 +3,10 @@
 const code = (character: string) => character.charCodeAt(0)
 const SEMICOLON = code(';')
 
-/** The bytes of a name as one number → what it stands for. */
+/** Name → code point. */
 const NAMED = new Map(
   Object.entries({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ' }).map(
-    ([name, character]) => [
-      Buffer.from(name).reduce((key, byte) => (key << 8) | byte, 0),
-      code(character),
-    ],
+    ([name, character]) => [name, code(character)],
   ),
 )
 
@@ -23,11 +20,10 @@ export function htmlReference(
 ): { point: number; end: number } | undefined {
   const limit = Math.min(bytes.length, at + REFERENCE_BYTES_MAX)
   let end = at + 1
-  let key = 0
-  while (end < limit && bytes[end] !== SEMICOLON) key = (key << 8) | (bytes[end++] as number)
+  while (end < limit && bytes[end] !== SEMICOLON) end++
   if (bytes[end] !== SEMICOLON) return undefined
-  const named = end <= at + 5 ? NAMED.get(key) : undefined
-  const point = named ?? numbered(String.fromCharCode(...bytes.subarray(at + 1, end)))
+  const name = String.fromCharCode(...bytes.subarray(at + 1, end))
+  const point = NAMED.get(name) ?? numbered(name)
   return point === undefined ? undefined : { point, end: end + 1 }
 }
 

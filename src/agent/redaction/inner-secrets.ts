@@ -35,15 +35,26 @@ const VALUE_CHARS_MIN = 6
 /** Dates, times and versions. */
 const NUMBERS = /^\d+[.:-][\d.:T-]*Z?$/
 
-/** A name, what separates it from its value, and this: in quotes, in braces, or without blanks. */
-const SETTING =
-  /(?<![\w.-])([\w.-]{2,100})["']?[ \t]*[=:][ \t]*(?:"([^"\r\n]{1,4096})"|'([^'\r\n]{1,4096})'|\{([^}\r\n]{1,4096})\}|([^\s;&,"'{][^\s;&,]{0,4096}))/g
+/** A name and what separates it from its value. */
+const NAMED = /(?<![\w.-])([\w.-]{2,100})["']?[ \t]*[=:][ \t]*/g
+/** A value in quotes, in braces, or without blanks. */
+const VALUE =
+  /"([^"\r\n]{1,4096})"|'([^'\r\n]{1,4096})'|\{([^}\r\n]{1,4096})\}|([^\s;&,"'[][^\s;&,]{0,4095})/y
 
 /** Values of sensitive names, as in connection strings, forms, and files of settings. */
 function settingsIn(text: string): string[] {
-  return Array.from(text.matchAll(SETTING), ([, name = '', ...values]) =>
-    isField(name) ? (values.find((one) => one !== undefined) ?? '').replace(/["'}]+$/, '') : '',
-  ).filter((value) => value.length >= VALUE_CHARS_MIN && !NUMBERS.test(value))
+  const found: string[] = []
+  let end = 0
+  for (const { 0: whole, 1: name = '', index } of text.matchAll(NAMED)) {
+    if (index < end || !isField(name)) continue
+    VALUE.lastIndex = index + whole.length
+    const [all = '', ...values] = VALUE.exec(text) ?? []
+    end = index + whole.length + all.length
+    const value = values.find((one) => one !== undefined) ?? ''
+    // A quote belongs to it, or ends what the setting stands in.
+    found.push(value, ...value.split(/["']/, 1))
+  }
+  return found.filter((value) => value.length >= VALUE_CHARS_MIN && !NUMBERS.test(value))
 }
 
 /** A bounded scheme keeps the search linear. */
@@ -56,14 +67,11 @@ const PATH_CHARS_MIN = 16
 /** Words alone are no secret. */
 const WORDS = /^(?:[a-z]{0,15}(?:[^A-Za-z\d]|$))*$/
 
-/** Credentials and sensitive parameters of URLs, and what a server gets of a secret URL, such as that of a webhook. */
+/** Credentials of URLs, and what a server gets of a secret URL, such as that of a webhook. */
 function partsOfUrls(text: string): string[] {
   if (!text.includes('://')) return []
   const passwords = Array.from(text.matchAll(PASSWORD), ([, password = '']) => password)
-  const ofUrls = [text, ...(text.match(URLS) ?? [])].flatMap((url) => {
-    const parameters = [...(parseUrl(url)?.searchParams ?? [])].filter(([name]) => isField(name))
-    return [...urlSecrets(url), ...parameters.map(([, value]) => value)]
-  })
+  const ofUrls = [text, ...(text.match(URLS) ?? [])].flatMap(urlSecrets)
   const { pathname = '', search = '' } = parseUrl(text) ?? {}
   const paths = [pathname, `${pathname}${search}`].filter(
     (path) => path.length >= PATH_CHARS_MIN && !WORDS.test(path),

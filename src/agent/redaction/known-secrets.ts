@@ -52,12 +52,11 @@ function withLines(secret: string): string[] {
   const trimmed = secret.trim()
   const all = trimmed.split(/\n|(?:\\r)?\\n/).map((line) => line.trim())
   if (all.length === 1) return [secret, trimmed]
-  const lines = all.filter((one) => !one.startsWith('-----'))
+  const lines = all.filter((one) => !one.startsWith('-----') && !PLAIN_WORD.test(one))
   const long = lines.filter((one) => one.length >= SECRET_LINE_CHARS_MIN)
   if (!trimmed.includes('\n'))
     return [secret, trimmed, ...long.filter((one) => !one.includes('\\'))]
-  const short = lines.filter((one) => !PLAIN_WORD.test(one))
-  return [secret, ...(long.length > 0 ? long : short)]
+  return [secret, ...(long.length > 0 ? long : lines)]
 }
 
 function addNeedles(secret: string, needles: Needle[]): void {

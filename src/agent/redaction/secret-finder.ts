@@ -1,11 +1,10 @@
-// Finds secrets however they were encoded: decodes the text, and searches what comes out for few spellings of each
+// Finds secrets in their usual encodings: decodes the text, and searches what comes out for few spellings of each
 // secret. No regular expression is made from a secret.
 //
 // A *view* is a text with the place of each of its bytes in the original, so that what is found in a decoded text can
 // be removed from the original. For `pw=%63%7A` it is searched first, then its view `pw=cz` without escapes, then runs
 // of base64 and hexadecimal digits in both, decoded; what these contain is searched in the same way, up to DEPTH_MAX.
 import { ESCAPE_ROUNDS_MAX, needlesOf } from './known-secrets.ts'
-import { DIFF_COLOURS, withoutColour } from './coloured-texts.ts'
 import { dumpIn } from './dumps.ts'
 import { CUT_BYTES_MIN, type Needle, NeedleIndex } from './needle-index.ts'
 import {
@@ -56,7 +55,7 @@ const EQUALS = 0x3d
 /** Less ASCII in a row stands in any bytes by chance, and holds nothing that is encoded. */
 const TEXT_CHARS_MIN = 6
 /** Base64 in base64 in base64. */
-const DEPTH_MAX = 3
+const DEPTH_MAX = 2
 
 /** Whether digits may have gone with an escape: `%`, a backslash, or `\\x`, as PostgreSQL begins its hexadecimal. */
 const isEscaped = (bytes: Uint8Array, { from, to }: Run) =>
@@ -79,7 +78,6 @@ export type Finder = Pick<SecretFinder, 'spans'>
 export class SecretFinder {
   readonly #index: NeedleIndex
   readonly #needles: readonly Needle[]
-  readonly #lineKeys: ReadonlySet<number>
   /** Rare enough not to be made before it is needed: for texts that begin within a secret. */
   #backwards: NeedleIndex | undefined
   /** Of the search that is under way. */
@@ -89,7 +87,6 @@ export class SecretFinder {
   constructor(secrets: Iterable<string>) {
     this.#needles = needlesOf(secrets)
     this.#index = new NeedleIndex(this.#needles)
-    this.#lineKeys = lineKeysOf(this.#needles)
   }
 
   /** Bytes of the longest thing that is looked for, once it is decoded. */
@@ -106,16 +103,12 @@ export class SecretFinder {
     this.#partBytesMin = partBytesMin
     const found: Span[] = []
     const plain = new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length)
-    this.#explore(plainView(plain), ends, (from, to) => {
-      found.push({ from, to })
-    })
-    return withoutHalfEscapes(plain, joined(found))
-  }
-
-  #explore(view: View, ends: Ends, onMatch: OnMatch): void {
+    const view = plainView(plain)
+    const onMatch: OnMatch = (from, to) => void found.push({ from, to })
     this.#find(view, ends, onMatch)
-    if (isBinary(view.bytes)) this.#inTexts(view, 0, onMatch)
+    if (isBinary(plain)) this.#inTexts(view, 0, onMatch)
     else this.#decoded(view, ends, 0, onMatch)
+    return withoutHalfEscapes(plain, joined(found))
   }
 
   /** Looks into what is text between other bytes. */
@@ -125,10 +118,9 @@ export class SecretFinder {
     )
   }
 
-  #decoded(view: View, ends: Ends, depth: number, onMatch: OnMatch, mayBeDiff = true): void {
+  #decoded(view: View, ends: Ends, depth: number, onMatch: OnMatch): void {
     let last = view
     for (let round = 0; round < ESCAPE_ROUNDS_MAX && mayBeEscaped(last); round++) {
-      if (mayBeDiff) this.#inDiff(last, ends, depth, onMatch)
       const next = withoutEscapes(last, ends.end)
       if (next === undefined) break
       last = next
@@ -149,20 +141,6 @@ export class SecretFinder {
     const onRow: OnMatch = (from, to) => onMatch(from, dump.rowEnd(to))
     this.#find(dump.bytes, ends, onRow, HEXADECIMAL.bytesMin)
     this.#inTexts(dump.bytes, depth + 1, onRow)
-  }
-
-  /** Looks into each of two texts of which a diff in colours consists. */
-  #inDiff(view: View, ends: Ends, depth: number, onMatch: OnMatch): void {
-    for (const colour of DIFF_COLOURS) {
-      const text = withoutColour(view, colour)
-      const length = text?.bytes.length ?? 0
-      if (text === undefined || length === 0) continue
-      // What follows the text is of the other one.
-      const end = text.end(length - 1)
-      const onOwn: OnMatch = (from, to) => onMatch(from, Math.min(to, end))
-      this.#find(text, ends, onOwn)
-      this.#decoded(text, ends, depth, onOwn, false)
-    }
   }
 
   #find(view: View, ends: Ends, onMatch: OnMatch, bytesMin = 1): void {
@@ -215,9 +193,7 @@ export class SecretFinder {
   ): void {
     const { bitsPerDigit, bytesMin } = digits
     const digitsFor = (bytes: number) => Math.ceil((8 * bytes) / bitsPerDigit)
-    // Of base64, a line may hold a secret without all of its first and last byte.
-    const shortest = this.#index.shortest - (bitsPerDigit === 6 ? 2 : 0)
-    const min = digitsFor(Math.max(shortest, bytesMin))
+    const min = digitsFor(Math.max(this.#index.shortest, bytesMin))
     const { length } = view.bytes
     digitRuns(view.bytes, digits, min, (run) => {
       if (!isWanted(view.bytes, run)) return
@@ -238,7 +214,6 @@ export class SecretFinder {
 
   #inRun(run: Run, view: View, ends: Ends, digits: Digits, depth: number, onMatch: OnMatch): void {
     const { bitsPerDigit, bytesMin } = digits
-    if (bitsPerDigit === 6) this.#lines(run, view, onMatch)
     // After so many digits the bytes begin with a digit again.
     const phases = bitsPerDigit === 6 ? 4 : 2
     const target = new Uint8Array(run.length)
@@ -254,17 +229,6 @@ export class SecretFinder {
         const inner = { start: ends.start && from === 0, end: ends.end && to === length }
         this.#decoded(partOf(look(), from, to), inner, depth + 1, onMatch)
       })
-    }
-  }
-
-  /** Lines of base64 that begin with a secret or within its first byte: whatever they end with, they go as a whole. */
-  #lines({ values, at, length }: Run, view: View, onMatch: OnMatch): void {
-    for (let from = 0, to = 0; from < length; from = to) {
-      for (to = from + 1; to < length && at[to] === (at[to - 1] as number) + 1;) to++
-      if (to - from < LINE_KEY_DIGITS + 2) continue
-      // One or two digits hold what is left of the first bytes.
-      const isFound = [0, 1, 2].some((rest) => this.#lineKeys.has(lineKey(values, from + rest)))
-      if (isFound) onMatch(view.start(at[from] as number), view.end(at[to - 1] as number))
     }
   }
 
@@ -319,27 +283,6 @@ function escapeFrom(bytes: Uint8Array, from: number, end: number): number {
 
 /** Without its last digit: `\u201`. */
 const ESCAPE_BYTES_MAX = 5
-
-/** Bytes of a secret by which a line is known, as a number below 2^48. */
-const LINE_KEY_BYTES = 6
-const LINE_KEY_DIGITS = 8
-
-/** The bytes from the first, second and third one on of each needle that is long enough. */
-function lineKeysOf(needles: readonly Needle[]): Set<number> {
-  const keys = new Set<number>()
-  for (const { bytes } of needles) {
-    if (bytes.length < LINE_KEY_BYTES + 2) continue
-    const start = Buffer.from(bytes.slice(0, LINE_KEY_BYTES + 2), 'latin1')
-    for (const skipped of [0, 1, 2]) keys.add(start.readUIntBE(skipped, LINE_KEY_BYTES))
-  }
-  return keys
-}
-
-function lineKey(digits: Uint8Array, from: number): number {
-  let key = 0
-  for (let at = from; at < from + LINE_KEY_DIGITS; at++) key = key * 64 + (digits[at] as number)
-  return key
-}
 
 function reversed(bytes: string): string {
   return Buffer.from(Buffer.from(bytes, 'latin1').toReversed()).toString('latin1')

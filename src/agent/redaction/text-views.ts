@@ -253,7 +253,7 @@ function controlSequence(bytes: Uint8Array, at: number): number {
 
 /** The beginning of an escape at the end of a text. */
 const CUT_ESCAPE = new RegExp(
-  String.raw`(?:%(?:[\da-f]?|u[\da-f]{0,3})|\\+(?:x[\da-f]?|u[\da-f]{0,3}|\d{1,2})?|&#?[\da-z]{0,16}|\x1B(?:\[[\d;]*)?)$`,
+  String.raw`(?:%(?:[\da-f]?|u[\da-f]{0,3})|\\+(?:x[\da-f]?|u[\da-f]{0,3})?|&#?[\da-z]{0,10}|\x1B(?:\[[\d;]*)?)$`,
   'i',
 )
 
@@ -275,7 +275,8 @@ export function restsOfEscapes(bytes: Uint8Array): number[] {
     : Array.from({ length: rest.length + 1 }, (_, at) => at)
 }
 
-function hexAt(bytes: Uint8Array, at: number, digits: number): number {
+/** The value of hexadecimal digits; -1 where others are among them. */
+export function hexAt(bytes: Uint8Array, at: number, digits: number): number {
   let value = 0
   for (let i = at; i < at + digits; i++) {
     const digit = FOUR_BITS[bytes[i] ?? 0] as number
@@ -311,37 +312,15 @@ function backslashes(bytes: Uint8Array, at: number, draft: Draft): number {
     const end = unicode(bytes, at, from, draft)
     if (end > at) return end
   }
-  const octal = octalAt(bytes, from)
-  if (octal >= 0) {
-    draft.add(octal, at, from + 3)
-    return from + 3
-  }
   // How many there were depends on the rounds of escaping alone.
   return from
 }
 
-function octalAt(bytes: Uint8Array, at: number): number {
-  let value = 0
-  for (let i = at; i < at + 3; i++) {
-    const digit = (bytes[i] ?? 0) - 48
-    if (digit < 0 || digit > 7) return -1
-    value = value * 8 + digit
-  }
-  return value > 255 ? -1 : value
-}
-
 /**
- * `\u00e9`, two of them for a character outside of the basic plane, or `\u{1f600}`; `\U0001f600` of Python, Go and YAML,
- * `%u00e9` of the function `escape`. `at` where there is none.
+ * `\u00e9`, two of them for a character outside of the basic plane; `\U0001f600` of Python, Go and YAML, `%u00e9` of the
+ * function `escape`. `at` where there is none.
  */
 function unicode(bytes: Uint8Array, at: number, letter: number, draft: Draft): number {
-  if (bytes[letter + 1] === code('{')) {
-    let end = letter + 2
-    while (end < letter + 9 && FOUR_BITS[bytes[end] ?? 0] !== BREAK) end++
-    if (end === letter + 2 || bytes[end] !== code('}')) return at
-    addCodePoint(draft, hexAt(bytes, letter + 2, end - letter - 2), at, end + 1)
-    return end + 1
-  }
   const digits = bytes[letter] === code('U') ? 8 : 4
   const unit = hexAt(bytes, letter + 1, digits)
   if (unit < 0) return at

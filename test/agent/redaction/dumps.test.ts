@@ -81,6 +81,23 @@ test('a dump whose text looks like an escape is found', () => {
   expect(clean).toMatch(/^\n0{8} {2}61 62 63 5c 72 \[scrubbed\]\n$/)
 })
 
+test('a dump whose text looks like ends of lines is found', () => {
+  const dump = String.raw`
+00000000  61 6e 6e 5c 6e 50 49 4e  37 37 2d 4b 33 79 54 6f  |ann\nPIN77-K3yTo|
+00000010  6b 39 7a                                          |k9z|
+`
+  const clean = createScrubber({ secrets: ['ann\\nPIN77-K3yTok9z'] }).text(dump)
+  expect(clean).toBe(`\n00000000  ${SCRUBBED}\n`)
+})
+
+test('a dump of a secret with ends of lines leaves nothing of its text', () => {
+  const secret = 'Zq7Rk2Lm4711\r\na\r\nb\r\nc\r\nPIN77'
+  const dump = `00000000  5a 71 37 52 6b 32 4c 6d  34 37 31 31 0d 0a 61 0d  |Zq7Rk2Lm4711..a.|
+00000010  0a 62 0d 0a 63 0d 0a 50  49 4e 37 37              |.b..c..PIN77|
+`
+  expect(createScrubber({ secrets: [secret] }).text(dump)).toBe(`00000000  ${SCRUBBED}\n`)
+})
+
 test('a dump in a form is found', () => {
   const text = new URLSearchParams({ dump: DUMPS.xxd }).toString()
   const clean = createScrubber({ secrets: [SECRET] }).text(text)

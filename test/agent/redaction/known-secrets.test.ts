@@ -21,6 +21,11 @@ test.each([
   ],
   ['a setting with a quote within', "Server=x;Password=Zq7'Rk2Lm;x", "Zq7'Rk2Lm"],
   ['a setting in a text in quotes', 'x="Server=y;Password=Zq7Rk2Lm"'],
+  ['a setting in a setting', 'JAVA_OPTS=-Dtoken=Zq7Rk2Lm'],
+  ['a setting in a setting of YAML', 'connection: Password=Zq7Rk2Lm;Server=db'],
+  ['a setting in a text of JSON', '{"Default":"Server=db;Password=Zq7Rk2Lm"}'],
+  ['a setting with a brace within', 'Password=Zq7{Rk2Lm;x', 'Zq7{Rk2Lm'],
+  ['a parameter of a URL', 'https://h.test/x?token=Zq7Rk2Lm&a=1'],
   ['a setting in braces', 'DRIVER=x;PWD={Zq7;Rk2Lm};', 'Zq7;Rk2Lm'],
   ['a setting of npm', '//npm.test/:_auth=Zq7Rk2Lm'],
   ['a short name of settings', 'DB_PASS=Zq7Rk2Lm'],
@@ -53,6 +58,7 @@ test.each([
     '3600 2026-10-01 1.0',
   ],
   ['what a field of sensitive name holds', '{"auth":{"region":"eu-1","port":"5432"}}', 'eu-1 5432'],
+  ['a line that is a word', 'database\nk3y-77x-1\nmonitoring', 'database and monitoring'],
   ['the user next to a word', 'postgres://db2:postgres@h/x', 'db2 postgres'],
 ])('of a secret, %s stays', (_, secret, text) => {
   expect(createScrubber({ secrets: [secret] }).text(text)).toBe(text)
@@ -60,6 +66,7 @@ test.each([
 
 test.each([
   ['a scheme without a colon', `a:// ${'a'.repeat(60_000)}`],
+  ['a header of blanks', `a${' '.repeat(64_000)}x\ny`],
   ['blanks in base64', `${'a'.repeat(32_000)}${' '.repeat(32_000)}!`],
   ['names in names', 'token='.repeat(10_000)],
   ['names without values', 'aa={'.repeat(16_000)],
