@@ -52,8 +52,7 @@ export function expandAssertions(list: unknown[], path: Path, findings: Findings
     if (typeof one !== 'string') return one
     const parsed = assertionOf(one)
     if (typeof parsed !== 'string') return parsed
-    // A line that names a secret is not quoted: its target may be one.
-    findings.push({ path: place, message: `${parsed}${got([...path, one], one)}` })
+    findings.push({ path: place, message: `${parsed}${got(path, one)}` })
     // Its place stays, so that those after it keep their index.
     return undefined
   })

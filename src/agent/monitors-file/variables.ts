@@ -113,9 +113,10 @@ export async function secretValue(
   env: Environment,
   files: string[],
 ): Promise<{ text: string } | { problem: string }> {
-  const direct = env[name]
+  const valueOf = (variable: string) => (Object.hasOwn(env, variable) ? env[variable] : undefined)
+  const direct = valueOf(name)
   if (direct !== undefined && direct !== '') return { text: direct }
-  const path = env[`${name}_FILE`]
+  const path = valueOf(`${name}_FILE`)
   if (path === undefined || path === '') {
     return { problem: `${name} has no value; set ${name} or ${name}_FILE in the environment` }
   }

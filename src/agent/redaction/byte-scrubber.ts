@@ -243,7 +243,7 @@ function replacement(text: string, { from, to }: Span, notBefore: number): Repla
 
 /** How far before and after a span is looked for what shows that it is in a number. */
 const NEAR_CHARS = 64
-const BEFORE_NUMBER = /(?:"\s{0,4}:|\[[\d\s.,nul-]{0,60})\s{0,4}$/
+const BEFORE_NUMBER = /(?:"\s{0,4}:|[[,])\s{0,16}$/
 const AFTER_NUMBER = /^\s*[,}\]]/
 
 /** The value as it was before it was put into JSON and bytes. */

@@ -87,6 +87,7 @@ test.each<[string, string, string]>([
   [`${LONG}${request(`url: "${TOKEN}"`)}`, ':2:5 variables[0]', 'at most 65536 characters'],
   [`variables: {A: [1]}\nproxyUrl: "{{A}}"\n${urlRequest('')}`, ':1:16 variables.A', 'a string'],
   [`secrets: [TOKEN]\n${request(`url: "${TOKEN}"`)}`, ':1:11 secrets[0]', 'set TOKEN or'],
+  [`secrets: [__proto__]\n${urlRequest('')}`, ':1:11 secrets[0]', '__proto__ has no value'],
   [`location: Berlin Office\n${urlRequest('')}`, ':1:11 location', 'like berlin-office'],
   [`proxyUrl: socks5://u:p@x\n${urlRequest('')}`, ':1:11 proxyUrl', 'cannot use such a proxy'],
   [suite('./nowhere'), ':3:21 monitors[0].codeBundlePath', './nowhere: does not exist'],
@@ -104,8 +105,10 @@ test.each<[string, string, string]>([
 })
 
 test('a wrong assertion on a header that is a secret is not quoted', async () => {
-  const [problem] = await problems(apiAssertion('HEADERS authorization EQUALZ Zq7xKw'))
-  expect(problem).toMatch(/did you mean EQUALS\?$/)
+  const [typo] = await problems(apiAssertion('HEADERS authorization EQUALZ Zq7xKw'))
+  expect(typo).toMatch(/did you mean EQUALS\?$/)
+  const line = '    request: {url: x, assertions: [HEADERS authorization EQUALS Zq7xKw]}'
+  expect((await problems(`- name: A\n    type: URL\n${line}`)).join()).not.toContain('Zq7xKw')
 })
 
 test('each problem has its line', async () => {

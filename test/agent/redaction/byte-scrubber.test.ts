@@ -6,6 +6,7 @@ import { SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
 test.each([
   ['{"n":482913,"pin": 482913}', '{"n":null,"pin": null}'],
   ['{\n "pins": [\n  1,\n  482913\n ]\n}', '{\n "pins": [\n  1,\n  null\n ]\n}'],
+  ['[{"a":1}, 482913, "b",482913]', '[{"a":1}, null, "b",null]'],
   ['{ "pin" : 482913 }', '{ "pin" : null }'],
   ['{\n   "pin": 482913\n}', '{\n   "pin": null\n}'],
   [
