@@ -50,14 +50,14 @@ export class NamedTexts {
 
   /** The text without known and observed secrets, and without the values of sensitive names in it. */
   text(given: string): string {
-    this.observe(given)
+    this.#observe(given)
     return this.#withoutNamed(this.scrubber().text(given))
   }
 
   /** The same for all texts in a value. */
   value<T>(value: T, more: readonly string[] = []): T {
     withTexts(value, (text) => {
-      this.observe(text)
+      this.#observe(text)
       return text
     })
     const clean = this.scrubber().and(more).value(value)
@@ -95,7 +95,7 @@ export class NamedTexts {
   }
 
   /** Adds the values of sensitive headers that stand in a text. */
-  observe(given: string): void {
+  #observe(given: string): void {
     for (const { value } of this.#named(asLines(given)))
       this.addValues(echoedSecrets(unescaped(value)))
   }
