@@ -230,12 +230,12 @@ interface Replacement extends Span {
 /** How a span is replaced: where it is in a number of JSON, all of that becomes `null`, as JSON takes no other text. */
 function replacement(text: string, { from, to }: Span, notBefore: number): Replacement {
   const plain = { from, to, by: SCRUBBED }
-  if (to - from > NEAR_CHARS || !/^[\d.]+$/.test(text.slice(from, to))) return plain
-  const head = /[\d.-]*$/.exec(text.slice(Math.max(notBefore, from - NEAR_CHARS), from))
-  const rest = /^[\d.]*/.exec(text.slice(to, to + NEAR_CHARS))
+  if (to - from > NEAR_CHARS || !/^[\d.eE+-]+$/.test(text.slice(from, to))) return plain
+  const head = /[\d.eE+-]*$/.exec(text.slice(Math.max(notBefore, from - NEAR_CHARS), from))
+  const rest = /^[\d.eE+-]*/.exec(text.slice(to, to + NEAR_CHARS))
   const [start, end] = [from - (head?.[0].length ?? 0), to + (rest?.[0].length ?? 0)]
   const isNumber =
-    /^-?\d+(?:\.\d+)?$/.test(text.slice(start, end)) &&
+    /^-?\d+(?:\.\d+)?(?:e[+-]?\d+)?$/i.test(text.slice(start, end)) &&
     BEFORE_NUMBER.test(text.slice(Math.max(0, start - NEAR_CHARS), start)) &&
     AFTER_NUMBER.test(text.slice(end, end + NEAR_CHARS))
   return isNumber ? { from: start, to: end, by: 'null' } : plain
@@ -243,7 +243,7 @@ function replacement(text: string, { from, to }: Span, notBefore: number): Repla
 
 /** How far before and after a span is looked for what shows that it is in a number. */
 const NEAR_CHARS = 64
-const BEFORE_NUMBER = /(?:"\s{0,4}:|[[,])\s{0,16}$/
+const BEFORE_NUMBER = /(?:"\s{0,16}:|[[,])\s{0,63}$/
 const AFTER_NUMBER = /^\s*[,}\]]/
 
 /** The value as it was before it was put into JSON and bytes. */

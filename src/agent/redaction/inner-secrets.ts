@@ -11,13 +11,9 @@ import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 
 /** Inner secrets, but no plain words, which stand in other texts. */
 export function innerSecrets(secret: string): string[] {
-  const parts = [
-    ...fieldsOf(secret),
-    ...partsOfUrls(secret),
-    ...settingsIn(secret),
-    ...(SCHEME.test(secret) ? headerSecrets(secret) : []),
-  ]
-  return parts.filter((one) => one !== '' && !PLAIN_WORD.test(one))
+  const parts = [...fieldsOf(secret), ...partsOfUrls(secret), ...settingsIn(secret)]
+  const headers = [secret, ...parts].filter((one) => SCHEME.test(one)).flatMap(headerSecrets)
+  return [...parts, ...headers].filter((one) => one !== '' && !PLAIN_WORD.test(one))
 }
 
 const isSensitive = createNameTest()
@@ -32,14 +28,14 @@ const SCHEME = /^(?:apikey|basic|bearer|token)\s/i
 
 /** Shorter values stand in other texts as well. */
 const VALUE_CHARS_MIN = 6
-/** Dates, times and versions. */
-const NUMBERS = /^\d+[.:-][\d.:T-]*Z?$/
+/** A day, perhaps with a time. */
+const DATE = /^\d{4}-\d\d-\d\d(?:T[\d:.]*Z?)?$/
 
 /** A name and what separates it from its value. */
 const NAMED = /(?<![\w.-])([\w.-]{2,100})["']?[ \t]*[=:][ \t]*/g
-/** A value in quotes, in braces, or without blanks. */
+/** A value in quotes, in braces, or without blanks but for that behind a scheme. */
 const VALUE =
-  /"([^"\r\n]{1,4096})"|'([^'\r\n]{1,4096})'|\{([^}\r\n]{1,4096})\}|([^\s;&,"'[][^\s;&,]{0,4095})/y
+  /"([^"\r\n]{1,4096})"|'([^'\r\n]{1,4096})'|\{([^}\r\n]{1,4096})\}|((?:(?:apikey|basic|bearer|token) )?[^\s;&,]{1,4096})/iy
 
 /** Values of sensitive names, as in connection strings, forms, and files of settings. */
 function settingsIn(text: string): string[] {
@@ -54,7 +50,7 @@ function settingsIn(text: string): string[] {
     // A quote belongs to it, or ends what the setting stands in.
     found.push(value, ...value.split(/["']/, 1))
   }
-  return found.filter((value) => value.length >= VALUE_CHARS_MIN && !NUMBERS.test(value))
+  return found.filter((value) => value.length >= VALUE_CHARS_MIN && !DATE.test(value))
 }
 
 /** A bounded scheme keeps the search linear. */
@@ -87,7 +83,11 @@ function fieldsOf(secret: string): string[] {
   const found: string[] = []
   const open = [{ value: jsonOf(secret), isSecret: false }]
   for (const { value, isSecret } of open) {
-    if (isSecret) found.push(textOf(value))
+    if (value === undefined) continue
+    const text = textOf(value)
+    if (isSecret) found.push(text)
+    // As in what a store of secrets gives.
+    open.push({ value: jsonOf(text), isSecret: false })
     if (typeof value !== 'object' || value === null) continue
     const isList = Array.isArray(value)
     for (const [name, field] of Object.entries(value as Record<string, unknown>))

@@ -50,12 +50,12 @@ const SECRET_LINE_CHARS_MIN = 8
  */
 function withLines(secret: string): string[] {
   const trimmed = secret.trim()
-  const all = trimmed.split(/\n|(?:\\r)?\\n/).map((line) => line.trim())
+  const hasLines = trimmed.includes('\n')
+  const all = trimmed.split(hasLines ? '\n' : /(?:\\r)?\\n/).map((line) => line.trim())
   if (all.length === 1) return [secret, trimmed]
   const lines = all.filter((one) => !one.startsWith('-----') && !PLAIN_WORD.test(one))
   const long = lines.filter((one) => one.length >= SECRET_LINE_CHARS_MIN)
-  if (!trimmed.includes('\n'))
-    return [secret, trimmed, ...long.filter((one) => !one.includes('\\'))]
+  if (!hasLines) return [secret, trimmed, ...long.filter((one) => !one.includes('\\'))]
   return [secret, ...(long.length > 0 ? long : lines)]
 }
 
@@ -71,18 +71,27 @@ function addNeedles(secret: string, needles: Needle[]): void {
   const utf8 = Buffer.from(part)
   for (const bytes of [utf8, ...rewritten(part, utf8)]) {
     add(bytes.toString('latin1'))
-    const canonical = Buffer.from(withoutAllEscapes(bytes)).toString('latin1')
+    const canonical = canonicalOf(bytes)
     add(canonical)
-    // In a form, a space is a plus.
-    if (canonical.includes(' ')) add(canonical.replaceAll(' ', '+'))
+    if (bytes.includes(' ')) add(canonicalOf(asInForm(bytes)))
     // What is too short once it is decoded is looked for as it is encoded.
     if (canonical.length < NEEDLE_BYTES_MIN) for (const one of encoded(bytes.toString())) add(one)
   }
-  for (const one of joinedToEscapes(part)) add(one)
+  for (const one of joinedToEscapes(utf8)) add(one)
   if (utf8.length !== part.length) {
     // In Latin-1, or as `\xfc\u20ac`, where escapes of two digits are characters and not bytes.
     add(part.replaceAll(/[^\0-\u00FF]+/g, (one) => Buffer.from(one).toString('latin1')))
   }
+}
+
+/** Bytes without escapes, in characters of Latin-1. */
+function canonicalOf(bytes: Uint8Array): string {
+  return Buffer.from(withoutAllEscapes(bytes)).toString('latin1')
+}
+
+/** In a form, a space is a plus. */
+function asInForm(bytes: Buffer): Buffer {
+  return Buffer.from(bytes.toString('latin1').replaceAll(' ', '+'), 'latin1')
 }
 
 /** Shorter ones stand in other texts by chance. Bytes. */
@@ -92,13 +101,15 @@ const JOINED_BYTES_MIN = 8
  * A secret of which an end became an escape with what stands next to it: `\\n` in `CORP\\name`, `%be` in `5%beef`, `%41`
  * where `41` follows a secret that ends with `%`.
  */
-function joinedToEscapes(secret: string): string[] {
-  const canonical = (text: string) => Buffer.from(withoutAllEscapes(Buffer.from(text)))
-  const { length: max } = canonical(secret)
-  return [`\\${secret}`, `%${secret}`, secret.replace(BEGINNING_OF_ESCAPE, '')]
-    .map(canonical)
-    .filter(({ length }) => length >= JOINED_BYTES_MIN && length <= max)
-    .map((bytes) => bytes.toString('latin1'))
+function joinedToEscapes(utf8: Buffer): string[] {
+  if (utf8.length > REWRITTEN_CHARS_MAX) return []
+  const { length: max } = canonicalOf(utf8)
+  return [utf8, asInForm(utf8)].flatMap((bytes) => {
+    const text = bytes.toString('latin1')
+    return [`\\${text}`, `%${text}`, text.replace(BEGINNING_OF_ESCAPE, '')]
+      .map((one) => canonicalOf(Buffer.from(one, 'latin1')))
+      .filter(({ length }) => length >= JOINED_BYTES_MIN && length <= max)
+  })
 }
 
 const BEGINNING_OF_ESCAPE = /(?:%[\da-f]?|\\{1,8}(?:x[\da-f]?|u[\da-f]{0,3})?)$/i

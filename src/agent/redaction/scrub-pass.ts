@@ -79,10 +79,12 @@ export function spend(bytes: number, { budget }: ScrubPass): void {
   if (budget.unpackedBytes < 0) throw new UnreadableFile('it is too large when decompressed')
 }
 
-/** What yauzl and zlib say of damaged bytes, as what it means for us. */
+/** What yauzl and zlib say of damaged bytes, as what it means for us. Names of entries stand behind a colon. */
 export function damaged(error: unknown): unknown {
   if (error instanceof UnreadableFile || !(error instanceof Error)) return error
   const { code } = error as NodeJS.ErrnoException
   const isOfSystem = code !== undefined && !code.startsWith('Z_')
-  return isOfSystem ? error : new UnreadableFile(`it is damaged (${error.message})`)
+  return isOfSystem
+    ? error
+    : new UnreadableFile(`it is damaged (${error.message.split(':', 1)[0]})`)
 }

@@ -135,12 +135,12 @@ export class SecretFinder {
   }
 
   #inDump(view: View, ends: Ends, depth: number, onMatch: OnMatch): void {
-    const dump = depth === DEPTH_MAX ? undefined : dumpIn(view)
+    const dump = dumpIn(view)
     if (dump === undefined) return
     // What stands behind the bytes of a row are these bytes again.
     const onRow: OnMatch = (from, to) => onMatch(from, dump.rowEnd(to))
     this.#find(dump.bytes, ends, onRow, HEXADECIMAL.bytesMin)
-    this.#inTexts(dump.bytes, depth + 1, onRow)
+    if (depth < DEPTH_MAX) this.#inTexts(dump.bytes, depth + 1, onRow)
   }
 
   #find(view: View, ends: Ends, onMatch: OnMatch, bytesMin = 1): void {

@@ -8,7 +8,7 @@ const { subscribe } = require('node:diagnostics_channel')
 const VALUE_CHARS_MAX = 66_560
 /** Values of one process that are reported: more than a run may know, so that beyond them all of it is scrubbed. */
 const VALUES_MAX = 5_001
-const CHARS_MAX = 16 * 1024 * 1024 + VALUE_CHARS_MAX
+const CHARS_MAX = 4 * 1024 * 1024 + VALUE_CHARS_MAX
 
 /**
  * Watches the clients and servers of Node.js for headers that match `source`; returns what reports further ones, on

@@ -98,6 +98,11 @@ test('a dump of a secret with ends of lines leaves nothing of its text', () => {
   expect(createScrubber({ secrets: [secret] }).text(dump)).toBe(`00000000  ${SCRUBBED}\n`)
 })
 
+test('a dump in base64 in base64 is found', () => {
+  const text = btoa(btoa(DUMPS.xxd))
+  expect(createScrubber({ secrets: [SECRET] }).text(text)).toContain(SCRUBBED)
+})
+
 test('a dump in a form is found', () => {
   const text = new URLSearchParams({ dump: DUMPS.xxd }).toString()
   const clean = createScrubber({ secrets: [SECRET] }).text(text)

@@ -26,6 +26,13 @@ test.each([
   ['a setting in a text of JSON', '{"Default":"Server=db;Password=Zq7Rk2Lm"}'],
   ['a setting with a brace within', 'Password=Zq7{Rk2Lm;x', 'Zq7{Rk2Lm'],
   ['a parameter of a URL', 'https://h.test/x?token=Zq7Rk2Lm&a=1'],
+  ['a setting that begins with a bracket', 'Server=db;Password=[Zq7!Rk2Lm;x', '[Zq7!Rk2Lm'],
+  ['a setting of digits', 'Password=4711-0815-2342;x', '4711-0815-2342'],
+  ['a setting that begins with a quote', "Password='Zq7!Rk2Lm;x", "'Zq7!Rk2Lm"],
+  ['a header with its name', 'Authorization: Bearer Zq7Rk2Lm'],
+  ['the same in JSON', '{"Authorization":"Bearer Zq7Rk2Lm"}'],
+  ['JSON in JSON', String.raw`{"SecretString":"{\"password\":\"Zq7Rk2Lm\"}"}`],
+  ['a line with a backslash', 'ab12cd\\nef34gh\nsecond line of it', 'ab12cd\\nef34gh'],
   ['a setting in braces', 'DRIVER=x;PWD={Zq7;Rk2Lm};', 'Zq7;Rk2Lm'],
   ['a setting of npm', '//npm.test/:_auth=Zq7Rk2Lm'],
   ['a short name of settings', 'DB_PASS=Zq7Rk2Lm'],
@@ -133,7 +140,8 @@ describe('of a secret that is JSON', () => {
   test('the values count as values of the run', () => {
     const list = (count: number) =>
       JSON.stringify({ tokens: Array.from({ length: count }, (_, at) => `v-${at}`) })
-    const max = LIMITS.secretValuesMax - 1
+    // The secret itself is one, and `["v-0"` looks like a setting.
+    const max = LIMITS.secretValuesMax - 2
     expect(createScrubber({ secrets: [list(max)] }).text(`the v-${max - 1}!`)).toBe(
       `the ${SCRUBBED}!`,
     )

@@ -210,6 +210,15 @@ describe('a packed file', () => {
     expect(files['large.txt']?.toString()).toBe(large.replace(SECRET, SCRUBBED))
   })
 
+  test('a zip that is left out says nothing of its names', async () => {
+    const inner = await zipOf({ [`srv/${SECRET.replaceAll(/\W/g, 'x')}`]: 'a' })
+    const bad = Buffer.from(inner.toString('latin1').replaceAll('srv/', '/srv'), 'latin1')
+    const path = fileOf(await zipOf({ 'in.zip': bad }), 'trace.zip')
+    expect(await scrubFiles([path], scrubber)).toEqual(new Map())
+    const text = (await unzip(path))['in.zip']?.toString()
+    expect(text).toBe('This file is left out: it is damaged (absolute path).\n')
+  })
+
   test('all zips that a page carries are scrubbed, also behind a mention of how they begin', async () => {
     const prefix = 'data:application/zip;base64,'
     const zips = [await zipOf({ a: `1 ${SECRET}` }), await zipOf({ a: `2 ${SECRET}` })]
@@ -295,6 +304,11 @@ describe('a file that cannot be scrubbed stays and is named', () => {
       /compression method/,
     ],
     ['a bomb', bomb, /too large when decompressed/],
+    [
+      'a gzip with zeros and another one behind it',
+      () => Promise.resolve(Buffer.concat([gzipSync('a'), Buffer.alloc(512), gzipSync(SECRET)])),
+      /does not end/,
+    ],
     [
       'a gzip that ends early',
       async () => gzipSync(randomBytes(9000)).subarray(0, 4000),
