@@ -102,16 +102,18 @@ const JOINED_BYTES_MIN = 8
  * where `41` follows a secret that ends with `%`.
  */
 function joinedToEscapes(utf8: Buffer): string[] {
-  if (utf8.length > REWRITTEN_CHARS_MAX) return []
+  if (utf8.length > REWRITTEN_CHARS_MAX || !MAY_JOIN.test(utf8.toString('latin1'))) return []
   const { length: max } = canonicalOf(utf8)
-  return [utf8, asInForm(utf8)].flatMap((bytes) => {
-    const text = bytes.toString('latin1')
-    return [`\\${text}`, `%${text}`, text.replace(BEGINNING_OF_ESCAPE, '')]
-      .map((one) => canonicalOf(Buffer.from(one, 'latin1')))
-      .filter(({ length }) => length >= JOINED_BYTES_MIN && length <= max)
-  })
+  return [...new Set([utf8, asInForm(utf8)].map((one) => one.toString('latin1')))].flatMap(
+    (text) => {
+      return [`\\${text}`, `%${text}`, text.replace(BEGINNING_OF_ESCAPE, '')]
+        .map((one) => canonicalOf(Buffer.from(one, 'latin1')))
+        .filter(({ length }) => length >= JOINED_BYTES_MIN && length <= max)
+    },
+  )
 }
 
+const MAY_JOIN = /^(?:[bfnrtvux]|[\da-f]{2})|[%\\][\da-fux]{0,4}$/i
 const BEGINNING_OF_ESCAPE = /(?:%[\da-f]?|\\{1,8}(?:x[\da-f]?|u[\da-f]{0,3})?)$/i
 
 /** Written alike in nearly every encoding that is decoded here. */

@@ -22,6 +22,8 @@ export interface Scrubber {
   value<T>(value: T): T
   /** Whether a header or field of this name is sensitive. */
   isSensitive(name: string): boolean
+  /** The values of sensitive names in it, which may also stand elsewhere. */
+  namedIn(value: unknown): string[]
   /** A scrubber that knows more secrets, in the time that these take. */
   and(secrets: Iterable<string>): Scrubber
   /** The settings it was made from, for scrubbing in another thread. */
@@ -56,8 +58,14 @@ function scrubberOf(parts: Parts): Scrubber {
   const { finders, isSensitive, settings } = parts
   const finderOf = (secrets: readonly string[]) => madeOrFailing(() => parts.finderOf(secrets))
   const text = textsWithout(finders)
+  const namedIn = (value: unknown) => {
+    const found = new Set<string>()
+    cleaned(value, { isSensitive, text: unchanged, found })
+    return [...found]
+  }
   return {
     text,
+    namedIn,
     isSensitive,
     settings,
     and(more) {
@@ -69,10 +77,9 @@ function scrubberOf(parts: Parts): Scrubber {
     },
     value(value) {
       // The value of a sensitive header may also stand elsewhere: in a message, in an echoed body.
-      const found = new Set<string>()
-      cleaned(value, { isSensitive, text: unchanged, found })
-      const all = found.size === 0 ? text : textsWithout([...finders, finderOf([...found])])
-      return cleaned(value, { isSensitive, text: all, found }) as typeof value
+      const named = namedIn(value)
+      const all = named.length === 0 ? text : textsWithout([...finders, finderOf(named)])
+      return cleaned(value, { isSensitive, text: all, found: new Set() }) as typeof value
     },
   }
 }

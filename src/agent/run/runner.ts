@@ -115,6 +115,8 @@ class JobRun implements Run {
   readonly #attempts: Attempt[] = []
   /** Values that attempts used beyond the definition. */
   readonly #undisclosed: Record<string, unknown>[] = []
+  /** Values of headers of earlier attempts, whose failures the result has, too. */
+  readonly #earlier: string[] = []
   #last = withFailures([])
   #running: RunningAttempt | undefined
   #cancelled: Failure | undefined
@@ -199,6 +201,8 @@ class JobRun implements Run {
   /** Records the outcome of an attempt. */
   #add(began: { at: number; ms: number }, outcome: AttemptOutcome): Verdict {
     const { clock, onFault } = this.#settings
+    if (this.#attempts.length > 0)
+      this.#earlier.push(...this.#plan.scrub.namedIn(this.#last.observation.observed))
     this.#last = outcome
     const { failures, degraded = false, undisclosed } = outcome.observation
     if (undisclosed !== undefined) this.#undisclosed.push(undisclosed)
@@ -280,10 +284,11 @@ class JobRun implements Run {
         ? observation.observed
         : { ...observation.observed, artifactsLeftOut: leftOut }
     const perAttempt = this.#attempts.map((one) => one.failures)
-    const undisclosed = undisclosedSecrets(this.#undisclosed, this.#plan.scrub, this.#variables())
+    const { scrub } = this.#plan
+    const undisclosed = undisclosedSecrets(this.#undisclosed, scrub, this.#variables())
+    const more = [...undisclosed, ...this.#earlier]
     const raw = { observed, failures, perAttempt }
-    const clean =
-      this.#named?.value(raw, undisclosed) ?? this.#plan.scrub.and(undisclosed).value(raw)
+    const clean = this.#named?.value(raw, more) ?? scrub.and(more).value(raw)
     if (this.#named !== undefined) this.#settings.onSecrets?.(this.#named.secrets())
     const coded = withCodes(clean.failures, failures)
     // Cancelled between two attempts: the observation stays visible, but is no verdict.

@@ -181,6 +181,20 @@ describe('retries', () => {
     expect([result.verdict, result.attempts.length]).toEqual([verdict, attempts])
   })
 
+  test('values of headers of an earlier attempt stand nowhere in the result', async () => {
+    const left = ['first-1a2b', 'later-3c4d']
+    const run = () => {
+      const value = left.shift() ?? ''
+      const failures = value === 'first-1a2b' ? [failure('ASSERTION_FAILED', `got ${value}`)] : []
+      const headers = { 'set-cookie': `sid=${value}` }
+      return { observed: { headers, body: 'first-1a2b, later-3c4d' }, failures }
+    }
+    const result = await runOf(fakeType({ run }), withRetries)
+    expect(result.attempts).toHaveLength(2)
+    expect(result.attempts[0]?.failures[0]?.message).toBe(`got ${SCRUBBED}`)
+    expect(result.observed['body']).toBe(`${SCRUBBED}, ${SCRUBBED}`)
+  })
+
   test('waiting for the next attempt ends when the run is cancelled', async () => {
     const fake = fakeType({ run: () => ({ observed: { fact: 1 }, failures: [refused] }) })
     const slow = aMonitor('a', { retryStrategy: { type: 'FIXED', baseBackoffSeconds: 500 } })
