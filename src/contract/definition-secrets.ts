@@ -160,7 +160,13 @@ function* urlParts(
 ): Generator<FoundSecret> {
   if (!text.includes('://') || !/[@?]/.test(text)) return
   for (const value of urlSecrets(text)) yield { value, path }
-  for (const [name, value] of parseUrl(text)?.searchParams ?? [])
+  const { search = '', searchParams } = parseUrl(text) ?? {}
+  // As they stand there, too: escapes may be no UTF-8.
+  const written = search
+    .slice(1)
+    .split('&')
+    .map((one) => one.split(/=(.*)/s, 2))
+  for (const [name = '', value = ''] of [...(searchParams ?? []), ...written])
     if (isSensitive(name) && !isShortWord(value)) yield { value, path }
 }
 

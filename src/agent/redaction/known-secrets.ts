@@ -124,9 +124,8 @@ const MAY_BE_HOST = /^(?=.*[A-Z])[\w.-]{6,}$/
 
 /** What programs on the way make of a secret, in ways that cannot be decoded afterwards. */
 function rewritten(secret: string, utf8: Buffer): Buffer[] {
-  if (!MAY_BE_REWRITTEN.test(secret)) return []
-  // The lines of keys and documents are found.
-  if (secret.length > REWRITTEN_CHARS_MAX && secret.includes('\n')) return []
+  // Of keys and documents, the lines are found.
+  if (secret.length > REWRITTEN_CHARS_MAX || !MAY_BE_REWRITTEN.test(secret)) return []
   const texts = new Set<string>()
   // URLs (WHATWG): tabs and ends of lines vanish, a backslash is a slash in front of the query, and often the fragment
   // is not shown.
@@ -152,7 +151,7 @@ function rewritten(secret: string, utf8: Buffer): Buffer[] {
 }
 
 const LATIN1 = /^[\0-\u00FF]*$/
-const REWRITTEN_CHARS_MAX = 1024
+const REWRITTEN_CHARS_MAX = 256
 const MAY_BE_REWRITTEN = /[^!-~]|[\\#]/
 /** With fewer, a text of replacement characters is no secret any more. */
 const READABLE_CHARS_MIN = 6

@@ -78,6 +78,7 @@ export type Finder = Pick<SecretFinder, 'spans'>
 export class SecretFinder {
   readonly #index: NeedleIndex
   readonly #needles: readonly Needle[]
+  readonly #lineKeys: ReadonlySet<number>
   /** Rare enough not to be made before it is needed: for texts that begin within a secret. */
   #backwards: NeedleIndex | undefined
   /** Of the search that is under way. */
@@ -87,6 +88,7 @@ export class SecretFinder {
   constructor(secrets: Iterable<string>) {
     this.#needles = needlesOf(secrets)
     this.#index = new NeedleIndex(this.#needles)
+    this.#lineKeys = lineKeysOf(this.#needles)
   }
 
   /** Bytes of the longest thing that is looked for, once it is decoded. */
@@ -193,7 +195,9 @@ export class SecretFinder {
   ): void {
     const { bitsPerDigit, bytesMin } = digits
     const digitsFor = (bytes: number) => Math.ceil((8 * bytes) / bitsPerDigit)
-    const min = digitsFor(Math.max(this.#index.shortest, bytesMin))
+    // Of base64, a line may hold a secret without all of its first and last byte.
+    const shortest = this.#index.shortest - (bitsPerDigit === 6 ? 2 : 0)
+    const min = digitsFor(Math.max(shortest, bytesMin))
     const { length } = view.bytes
     digitRuns(view.bytes, digits, min, (run) => {
       if (!isWanted(view.bytes, run)) return
@@ -214,6 +218,7 @@ export class SecretFinder {
 
   #inRun(run: Run, view: View, ends: Ends, digits: Digits, depth: number, onMatch: OnMatch): void {
     const { bitsPerDigit, bytesMin } = digits
+    if (bitsPerDigit === 6) this.#lines(run, view, onMatch)
     // After so many digits the bytes begin with a digit again.
     const phases = bitsPerDigit === 6 ? 4 : 2
     const target = new Uint8Array(run.length)
@@ -229,6 +234,17 @@ export class SecretFinder {
         const inner = { start: ends.start && from === 0, end: ends.end && to === length }
         this.#decoded(partOf(look(), from, to), inner, depth + 1, onMatch)
       })
+    }
+  }
+
+  /** Lines of base64 that begin with a secret or within its first byte: whatever they end with, they go as a whole. */
+  #lines({ values, at, length }: Run, view: View, onMatch: OnMatch): void {
+    for (let from = 0, to = 0; from < length; from = to) {
+      for (to = from + 1; to < length && at[to] === (at[to - 1] as number) + 1;) to++
+      if (to - from < LINE_KEY_DIGITS + 2) continue
+      // One or two digits hold what is left of the first bytes.
+      const isFound = [0, 1, 2].some((rest) => this.#lineKeys.has(lineKey(values, from + rest)))
+      if (isFound) onMatch(view.start(at[from] as number), view.end(at[to - 1] as number))
     }
   }
 
@@ -253,9 +269,11 @@ function withoutHalfEscapes(bytes: Uint8Array, spans: readonly Span[]): Span[] {
   return spans
     .map((span) => withoutQuotes(bytes, span))
     .map(({ from, to }) => {
-      const start = isOdd(from, end) ? from - 1 : Math.max(escapeFrom(bytes, from, end), end)
-      end = to < bytes.length && bytes[to] === BACKSLASH && isOdd(to, start) ? to + 1 : to
-      return { from: start, to: end }
+      const escape = escapeFrom(bytes, from, end)
+      const start = isOdd(from, end) ? from - 1 : isOdd(escape + 1, end) ? escape : from
+      const isEscaped = bytes[to] === BACKSLASH || bytes[to] === QUOTE
+      end = isEscaped && isOdd(to, start) ? to + 1 : to
+      return { from: Math.max(start, 0), to: end }
     })
 }
 
@@ -283,6 +301,27 @@ function escapeFrom(bytes: Uint8Array, from: number, end: number): number {
 
 /** Without its last digit: `\u201`. */
 const ESCAPE_BYTES_MAX = 5
+
+/** Bytes of a secret by which a line is known, as a number below 2^48. */
+const LINE_KEY_BYTES = 6
+const LINE_KEY_DIGITS = 8
+
+/** The bytes from the first, second and third one on of each needle that is long enough. */
+function lineKeysOf(needles: readonly Needle[]): Set<number> {
+  const keys = new Set<number>()
+  for (const { bytes } of needles) {
+    if (bytes.length < LINE_KEY_BYTES + 2) continue
+    const start = Buffer.from(bytes.slice(0, LINE_KEY_BYTES + 2), 'latin1')
+    for (const skipped of [0, 1, 2]) keys.add(start.readUIntBE(skipped, LINE_KEY_BYTES))
+  }
+  return keys
+}
+
+function lineKey(digits: Uint8Array, from: number): number {
+  let key = 0
+  for (let at = from; at < from + LINE_KEY_DIGITS; at++) key = key * 64 + (digits[at] as number)
+  return key
+}
 
 function reversed(bytes: string): string {
   return Buffer.from(Buffer.from(bytes, 'latin1').toReversed()).toString('latin1')

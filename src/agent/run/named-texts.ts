@@ -15,7 +15,8 @@ import type { Variable } from '../../contract/monitor.ts'
 const COLOUR = String.raw`\u001B\[[\d;]*m`
 const GAP = String.raw`(?:[ \t\r\n]|${COLOUR}){0,40}`
 const NAME = String.raw`(?:(["'\`])([\w.-]{2,100})\1|(?<![\w.$\\"'\`-])([A-Za-z_][\w-]{1,99}))`
-const VALUE = String.raw`(["'\`])((?:(?!\4)[^\\\r\n]|\\.){1,${NAMED_VALUE_CHARS_MAX}})`
+// The quote may also be the end of a text that ends with a name: `["Password:","b"]`.
+const VALUE = String.raw`(["'\`])(?![,\]}])((?:(?!\4)[^\\\r\n]|\\.){1,${NAMED_VALUE_CHARS_MAX}})`
 
 /** As programs and consoles print it; truncated values have no end: `'x-api-key': 'abc'`, `cookie => "a…`. */
 const QUOTED = new RegExp(`${NAME}${GAP}(?::|=>)${GAP}${VALUE}`, 'g')

@@ -51,7 +51,7 @@ export async function evaluateTrip(
       ? [...(await evaluateAnswer(plan, trip, signal)), ...after]
       : [trip.failed as Failure]
     const observed = { ...observedOf(plan, trip, plan.showBody || failures.length > 0) }
-    const undisclosed = undisclosedOf(trip)
+    const undisclosed = undisclosedOf(trip, plan.monitor.request.allAddresses)
     const observation = { observed, failures, ...(undisclosed && { undisclosed }) }
     if (!whole) return observation
     const degraded = isDegraded(trip.totalMs, plan.monitor)
@@ -61,10 +61,10 @@ export async function evaluateTrip(
   }
 }
 
-/** What was received and is not shown, which any part of an answer may repeat. */
-function undisclosedOf({ answer, locations, received }: Trip) {
+/** What was received and may not be shown, which any part of an answer may repeat. */
+function undisclosedOf({ answer, locations, received }: Trip, isOneOfSeveral: boolean) {
   const shown = Object.keys(answer.response?.headers ?? {}).length
-  if (locations === undefined && received.length === 2 * shown) return undefined
+  if (!isOneOfSeveral && locations === undefined && received.length === 2 * shown) return undefined
   return { locations: locations ?? [], received: listed(received) }
 }
 

@@ -8,6 +8,8 @@ const { subscribe } = require('node:diagnostics_channel')
 const VALUE_CHARS_MAX = 66_560
 /** Values of one process that are reported: more than a run may know, so that beyond them all of it is scrubbed. */
 const VALUES_MAX = 5_001
+/** Shorter values are no secrets by themselves: `ECHO_CHARS_MIN` there. */
+const VALUE_CHARS_MIN = 6
 const CHARS_MAX = 4 * 1024 * 1024 + VALUE_CHARS_MAX
 
 /**
@@ -34,7 +36,8 @@ module.exports = function watchHeaders(source, report) {
       // What the agent ignores under one name may be sensitive under another.
       const key = isAny ? `${name}=${value}` : value
       const isOver = reported.size >= VALUES_MAX || chars >= CHARS_MAX
-      if (value === undefined || isOver || reported.has(key)) continue
+      if (value === undefined || (!isAny && value.length < VALUE_CHARS_MIN)) continue
+      if (isOver || reported.has(key)) continue
       reported.add(key)
       chars += value.length
       attempt(() => report(String(name), value))

@@ -347,6 +347,16 @@ test('a secret with backslashes at its ends leaves JSON that can be read', () =>
   }
 })
 
+test.each([
+  ['deadbeefcafe0123', String.raw`{"v":"\\xdeadbeefcafe0123"}`],
+  ['sers-Xk93', String.raw`{"v":"C:\\users-Xk93"}`],
+  ['abc12\\', String.raw`{"a":"abc12\"x","b":1}`],
+])('JSON stays one that can be read without %s', (secret, text) => {
+  const clean = createScrubber({ secrets: [secret] }).text(text)
+  expect(clean).toContain(SCRUBBED)
+  expect(() => JSON.parse(clean) as unknown).not.toThrow()
+})
+
 test('a text that was cut keeps no beginning and no end of a secret, however it is written', () => {
   const secret = 'p\u00e4ss "word" & <more>'
   const one = createScrubber({ secrets: [secret] })
@@ -360,3 +370,18 @@ test('a text that was cut keeps no beginning and no end of a secret, however it 
   const tail = one.text(`word" & <more>${'.\n'.repeat(60)}`)
   expect(tail).toBe(`${SCRUBBED}${'.\n'.repeat(60)}`)
 })
+
+test.each([0, 1, 2])(
+  'a line of base64 that begins within a byte of a secret goes, shifted by %d',
+  (shift) => {
+    const secret = 'correct horse battery'
+    const whole = Buffer.from('x'.repeat(shift) + secret).toString('base64')
+    const core = whole.slice(
+      Math.ceil((shift * 8) / 6),
+      Math.floor(((shift + secret.length) * 8) / 6),
+    )
+    const text = `{"a":"${core}"}\n${core}\n${core}\nAAAAAAAAAAAA\n`
+    const clean = createScrubber({ secrets: [secret] }).text(text)
+    expect(clean).toBe(`{"a":"${SCRUBBED}"}\n${SCRUBBED}\n${SCRUBBED}\nAAAAAAAAAAAA\n`)
+  },
+)

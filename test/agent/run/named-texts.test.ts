@@ -50,6 +50,7 @@ describe('a text', () => {
     ['a template of it', '> 3 |   authorization: `Bearer ${process.env.TOKEN}`,'],
     ['a label', `  await page.getByLabel('Password:').fill('x')`],
     ['a function', '  token: async ({ page }, use) => {'],
+    ['texts that end with a name', '["Enter password:","b"]'],
     ['other names', `{"accept":"a/b","x": 'y'}`],
   ])('keeps ordinary source: %s', (_, text) => {
     expect(named().text(text)).toBe(text)

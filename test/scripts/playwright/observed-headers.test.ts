@@ -142,8 +142,8 @@ describe('of what diagnostics channels leave out,', () => {
 })
 
 test('a value that is no text hides none of the others', () => {
-  const values = [Object.create(null), 'a'] as string[]
-  expect(reportedOf(values)).toEqual(['a'])
+  const values = [Object.create(null), 'a-text'] as string[]
+  expect(reportedOf(values)).toEqual(['a-text'])
 })
 
 test('that a value is longer than a secret may be shows after a scheme, too', () => {
@@ -155,6 +155,11 @@ test('that a value is longer than a secret may be shows after a scheme, too', ()
 test('more values than a run may know are reported, and not without end', () => {
   const values = Array.from({ length: 2 * LIMITS.secretValuesMax }, (_, at) => `value ${at}`)
   expect(reportedOf(values)).toHaveLength(LIMITS.secretValuesMax + 1)
+})
+
+test('short values count for nothing', () => {
+  const values = Array.from({ length: 2 * LIMITS.secretValuesMax }, (_, at) => `${at}`)
+  expect(reportedOf([...values, 'the-token'])).toEqual(['the-token'])
 })
 
 test('more characters than a run may know are reported, and not without end', () => {
