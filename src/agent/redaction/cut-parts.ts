@@ -1,4 +1,5 @@
 // Parts of secrets that are left next to an ellipsis, where a text was cut through the middle of one.
+import { PLAIN_WORD } from '../../contract/definition-secrets.ts'
 import { CUT_BYTES_MIN } from './needle-index.ts'
 import type { Ends, Finder, Span } from './secret-finder.ts'
 
@@ -49,8 +50,11 @@ export function* partSpans(
   for (const { from, to, ...ends } of piecesOf(text, options)) {
     // No part is as short.
     if (to - from < CUT_BYTES_MIN) continue
-    for (const part of finder.spans(bytes.subarray(from, to), ends))
-      yield { from: from + part.from, to: from + Math.min(part.to, to - from) }
+    for (const part of finder.spans(bytes.subarray(from, to), ends)) {
+      const span = { from: from + part.from, to: from + Math.min(part.to, to - from) }
+      // `Starting Server...` says nothing of a secret that begins so.
+      if (!PLAIN_WORD.test(text.slice(span.from, span.to))) yield span
+    }
   }
 }
 

@@ -271,9 +271,9 @@ function withoutHalfEscapes(bytes: Uint8Array, spans: readonly Span[]): Span[] {
     .map(({ from, to }) => {
       const escape = escapeFrom(bytes, from, end)
       const start = isOdd(from, end) ? from - 1 : isOdd(escape + 1, end) ? escape : from
-      const isEscaped = bytes[to] === BACKSLASH || bytes[to] === QUOTE
-      end = isEscaped && isOdd(to, start) ? to + 1 : to
-      return { from: Math.max(start, 0), to: end }
+      const mayEscape = bytes[to] === BACKSLASH || bytes[to] === QUOTE
+      end = mayEscape && isOdd(to, start) ? to + 1 : to
+      return { from: start, to: end }
     })
 }
 

@@ -47,6 +47,11 @@ describe.each([
     expect(clean(`word...${MIDDLE}...word`)).toBe(`word...${SCRUBBED}...word`)
   })
 
+  test('a word stays, though a secret begins with it', () => {
+    const one = createScrubber({ secrets: ['Server=db;Password=K3yTok9z'] })
+    expect(one.text('Starting Server... done')).toBe('Starting Server... done')
+  })
+
   test('what has a blank next to an ellipsis, or no part of a secret, stays', () => {
     const text = `\`K3yT\` … K3yTok ... ${ESC}[32mK3yTok${ESC}[39m … [...\`other\`] '...'`
     expect(clean(text)).toBe(text)
