@@ -10,6 +10,9 @@ import { mayBeEscaped, plainView, withoutEscapes } from './text-views.ts'
 /** Rounds of escaping that are decoded: JSON in JSON in a URL, and what the secret itself looks like. */
 export const ESCAPE_ROUNDS_MAX = 6
 
+/** Lines of values and their spellings; more take seconds to prepare. */
+const NEEDLES_MAX = 40_000
+
 /** There are more values than a run may know. The message says nothing about them. */
 class TooManySecrets extends Error {
   constructor() {
@@ -35,6 +38,7 @@ export function needlesOf(secrets: Iterable<string>): Needle[] {
     if (secret.length < SECRET_CHARS_MIN) continue
     for (const value of new Set(withLines(secret))) {
       if (value.length >= SECRET_CHARS_MIN) addNeedles(value, needles)
+      if (needles.length > NEEDLES_MAX) throw new TooManySecrets()
     }
   }
   return needles
@@ -45,18 +49,17 @@ const SECRET_LINE_CHARS_MIN = 8
 
 /**
  * A secret, the same without blanks around it, and its lines, which a console prints separately; not the header and
- * footer of PEM. Where all lines are short, it consists of these, but for plain words, which stand in other texts. Keys
- * in the environment have escaped ends of lines; what has other backslashes as well is no key.
+ * footer of PEM. Where all lines are short, it consists of these, but for plain words, which stand in other texts. PEM in
+ * the environment has escaped ends of lines.
  */
 function withLines(secret: string): string[] {
   const trimmed = secret.trim()
-  const hasLines = trimmed.includes('\n')
-  const all = trimmed.split(hasLines ? '\n' : /(?:\\r)?\\n/).map((line) => line.trim())
+  const end = trimmed.startsWith('-----BEGIN') ? /\n|(?:\\r)?\\n/ : '\n'
+  const all = trimmed.split(end).map((line) => line.trim())
   if (all.length === 1) return [secret, trimmed]
   const lines = all.filter((one) => !one.startsWith('-----') && !PLAIN_WORD.test(one))
   const long = lines.filter((one) => one.length >= SECRET_LINE_CHARS_MIN)
-  if (!hasLines) return [secret, trimmed, ...long.filter((one) => !one.includes('\\'))]
-  return [secret, ...(long.length > 0 ? long : lines)]
+  return [secret, trimmed, ...(long.length > 0 ? long : lines)]
 }
 
 function addNeedles(secret: string, needles: Needle[]): void {

@@ -10,7 +10,7 @@ const VALUE_CHARS_MAX = 66_560
 const VALUES_MAX = 5_001
 /** Shorter values are no secrets by themselves: `ECHO_CHARS_MIN` there. */
 const VALUE_CHARS_MIN = 6
-const CHARS_MAX = 4 * 1024 * 1024 + VALUE_CHARS_MAX
+const CHARS_MAX = 2 * 1024 * 1024 + VALUE_CHARS_MAX
 
 /**
  * Watches the clients and servers of Node.js for headers that match `source`; returns what reports further ones, on
