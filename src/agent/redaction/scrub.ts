@@ -58,14 +58,13 @@ function scrubberOf(parts: Parts): Scrubber {
   const { finders, isSensitive, settings } = parts
   const finderOf = (secrets: readonly string[]) => madeOrFailing(() => parts.finderOf(secrets))
   const text = textsWithout(finders)
-  const namedIn = (value: unknown) => {
-    const found = new Set<string>()
-    cleaned(value, { isSensitive, text: unchanged, found })
-    return [...found]
-  }
   return {
     text,
-    namedIn,
+    namedIn(value) {
+      const found = new Set<string>()
+      cleaned(value, { isSensitive, text: unchanged, found })
+      return [...found]
+    },
     isSensitive,
     settings,
     and(more) {
@@ -76,10 +75,12 @@ function scrubberOf(parts: Parts): Scrubber {
       return scrubberOf({ ...parts, finders: all, settings: { ...settings, secrets } })
     },
     value(value) {
+      const found = new Set<string>()
+      const clean = cleaned(value, { isSensitive, text, found })
+      if (found.size === 0) return clean as typeof value
       // The value of a sensitive header may also stand elsewhere: in a message, in an echoed body.
-      const named = namedIn(value)
-      const all = named.length === 0 ? text : textsWithout([...finders, finderOf(named)])
-      return cleaned(value, { isSensitive, text: all, found: new Set() }) as typeof value
+      const all = textsWithout([...finders, finderOf([...found])])
+      return cleaned(value, { isSensitive, text: all, found }) as typeof value
     },
   }
 }

@@ -155,6 +155,7 @@ export function undisclosedSecrets(
   { isSensitive }: Pick<Scrubber, 'isSensitive'>,
   variables: readonly Variable[],
 ): string[] {
+  if (undisclosed.length === 0) return []
   const hidden = new Set(variables.filter((one) => one.secret || one.locked).map((one) => one.key))
   return undisclosed.flatMap((one) =>
     definitionSecrets(one, (name) => hidden.has(name) || isSensitive(name)),
