@@ -266,6 +266,8 @@ function hidden(value: unknown, walk: Walk): unknown {
   if (typeof value === 'object' && value !== null) return cleaned(value, walk)
   if (typeof value !== 'string') return value
   if (value === '') return value
-  for (const part of echoedSecrets(value)) walk.found.add(part)
+  // A failure shows a text of JSON in quotes, and the beginning of a longer one.
+  const bare = value.startsWith('"') ? value.slice(1).replace(/["…]$/, '') : value
+  for (const part of echoedSecrets(bare)) walk.found.add(part)
   return SCRUBBED
 }

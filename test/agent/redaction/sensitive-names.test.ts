@@ -84,6 +84,14 @@ describe('sensitive headers', () => {
     expect(later.text(given.body)).toBe(`<${SCRUBBED}> <${SCRUBBED}>`)
   })
 
+  test.each(['"eyJhbGciOi_00040"', '"eyJhbGciOi_00040…'])(
+    'what a failure shows of one is scrubbed elsewhere, too: %s',
+    (actual) => {
+      const given = { property: '$.access_token', actual, body: 'see eyJhbGciOi_00040 there' }
+      expect(named.value(given)).toMatchObject({ actual: SCRUBBED, body: `see ${SCRUBBED} there` })
+    },
+  )
+
   test('their values are scrubbed from messages and bodies', () => {
     const given = {
       headers: {
