@@ -103,14 +103,19 @@ class VedetteReporter {
     const attempt = { id: test.id, retry: result.retry }
     for (const one of result.attachments)
       this.write({ event: 'attachment', ...attempt, ...attachmentOf(one) })
+    const errors = (result.errors ?? []).map((error) => this.errorOf(error))
+    const annotations = test.annotations.map(annotationOf)
+    const shown = { errors: fitting(errors), annotations: fitting(annotations) }
+    const count = errors.length + annotations.length
+    const leftOut = count - shown.errors.length - shown.annotations.length
     this.write({
       event: 'end',
       ...attempt,
       status: result.status,
       outcome: test.outcome(),
       ms: result.duration,
-      errors: fitting((result.errors ?? []).map((error) => this.errorOf(error))),
-      annotations: fitting(test.annotations.map(annotationOf)),
+      ...shown,
+      ...(leftOut === 0 ? {} : { leftOut }),
       ...(isVideoMissing(test, result) ? { isVideoMissing: true } : {}),
     })
   }

@@ -89,6 +89,8 @@ const PLAYWRIGHT_EVENTS = [
     ms,
     errors: z.array(RunError).max(1000),
     annotations: z.array(z.object({ type: text, description: text.optional() })).max(1000),
+    /** Errors and annotations that are not in it. */
+    leftOut: number.optional(),
     /** There would be a video of it, were there a program that makes them. */
     isVideoMissing: z.boolean().optional(),
   }),

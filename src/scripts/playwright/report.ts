@@ -196,6 +196,7 @@ export class PlaywrightReportBuilder {
       return
     }
     test.annotations = event.annotations
+    this.#leftOut += event.leftOut ?? 0
     Object.assign(attempt, { status, durationMs: ms })
     for (const error of event.errors) {
       this.#addBounded(attempt.errors, error, REPORT_BOUNDS.errorsMax)

@@ -89,6 +89,7 @@ describe('a suite that runs', () => {
     const run = await runFolder(host, project(spec))
     expect(run.codes).toEqual(['TESTS_FAILED'])
     expect(run.observed).toMatchObject({ stats: { total: 1, unexpected: 1, unfinished: 0 } })
+    expect(run.observed['leftOut']).toBeGreaterThan(0)
     expect(Object.keys(run.files).filter((name) => name.includes('large-part'))).toHaveLength(5)
   })
 
