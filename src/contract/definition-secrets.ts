@@ -46,11 +46,14 @@ export function secretsProblem(
     if (value.length > LIMITS.secretCharactersMax) return { path, message: SECRET_TOO_LONG }
     values.add(value)
   }
-  if (values.size <= LIMITS.definitionSecretsMax && !values.isOver) return undefined
-  const message =
-    values.size > LIMITS.definitionSecretsMax
-      ? `contains more than ${LIMITS.definitionSecretsMax} secret values; use fewer`
-      : `contains secrets of more than ${LIMITS.secretsCharactersMax} characters; use shorter ones`
+  if (values.size > LIMITS.definitionSecretsMax) {
+    const message = `contains more than ${LIMITS.definitionSecretsMax} secret values; use fewer`
+    return { path: [], message }
+  }
+  const { environmentVariables = [] } = definition as { environmentVariables?: Variable[] }
+  for (const value of variableSecrets(environmentVariables)) values.add(value)
+  if (!values.isOver) return undefined
+  const message = `contains secrets of more than ${LIMITS.secretsCharactersMax} characters; use shorter ones`
   return { path: [], message }
 }
 

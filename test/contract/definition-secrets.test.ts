@@ -52,7 +52,12 @@ test('secrets that are too long together are refused', () => {
     request({ headers: Array.from({ length: count }, (_, at) => header(at)) })
   const most = LIMITS.secretsCharactersMax / LIMITS.secretCharactersMax
   expect(secretsProblem(headers(most))).toBeUndefined()
-  expect(secretsProblem(headers(most + 1))?.message).toContain(`${LIMITS.secretsCharactersMax}`)
+  const tooLong = { path: [], message: expect.stringContaining(`${LIMITS.secretsCharactersMax}`) }
+  expect(secretsProblem(headers(most + 1))).toEqual(tooLong)
+  // Variables that are secret count, too.
+  const variable = { key: 'A', value: MOST, secret: true, locked: true }
+  const withVariable = { ...headers(most), environmentVariables: [variable] }
+  expect(secretsProblem(withVariable)).toEqual(tooLong)
 })
 
 test('an expected value of a JSONPath with a sensitive last name is a secret unless it is a number or a word', () => {

@@ -124,6 +124,7 @@ export function withTexts<T>(value: T, text: (given: string) => string): T {
 
 /** Texts from this length on may have been cut to it, through the middle of a secret. UTF-16 units. */
 const CUT_TEXT_CHARS_MIN = 100
+
 function withoutSecrets(text: string, finder: Finder): string {
   const bytes = Buffer.from(text)
   const mayBeCut = text.length >= CUT_TEXT_CHARS_MIN

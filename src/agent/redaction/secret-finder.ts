@@ -269,6 +269,7 @@ function withoutHalfEscapes(bytes: Uint8Array, spans: readonly Span[]): Span[] {
   return spans
     .map((span) => withoutQuotes(bytes, span))
     .map(({ from, to }) => {
+      // A backslash that is escaped itself begins none.
       const escape = escapeFrom(bytes, from, end)
       const start = isOdd(from, end) ? from - 1 : isOdd(escape + 1, end) ? escape : from
       const mayEscape = bytes[to] === BACKSLASH || bytes[to] === QUOTE
