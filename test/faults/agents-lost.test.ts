@@ -11,7 +11,8 @@ import {
 
 describe('killed', () => {
   test('repeatedly, one agent leaves no slot without a row', async () => {
-    const { fleet, location } = await fleetOf([])
+    // It is longer than the heartbeat timeout, after which the last slots count as lost.
+    const { fleet, location } = await fleetOf([], { ACCOUNTING_GRACE_SECONDS: '45' })
     const ids = await fleet.createMonitors(20, 2, ['cellar'])
     for (let round = 0; round < 8; round++) {
       const agent = fleet.startAgent({ location, name: 'one' })

@@ -34,8 +34,6 @@ export interface SweepParts {
 export const SWEEP_GRACE_MS = 120_000
 /** How long after the platform came back nothing is swept: agents have to deliver first. */
 export const SWEEP_RETURN_MS = 60_000
-/** An agent whose heartbeat came this long after a slot would have delivered its result. */
-const DELIVERED_WITHIN_MS = 5_000
 /** The first and the maximum window of a transaction; windows adapt to about this many due slots. */
 const WINDOW_MS = 30_000
 const WINDOW_MS_MAX = 3_600_000
@@ -132,7 +130,7 @@ interface Reasoned {
   slots: MonitorSlot[]
 }
 
-/** The reason depends on the owner of the slots and on whether that agent has been there since. */
+/** The reason depends on the owner of the slots and on whether that agent has been live since. */
 async function sortByReason(tx: Queryable, group: MissingSlots): Promise<Reasoned[]> {
   const { locationId, epoch, needs, slots } = group
   if (epoch === null) return [{ reason: 'no-agent', slots }]
@@ -145,14 +143,13 @@ async function sortByReason(tx: Queryable, group: MissingSlots): Promise<Reasone
     return [{ reason: 'no-capable-agent', needed: neededText(needs), slots }]
   }
   const byReason = Map.groupBy(slots, ({ monitorId, slotMs }) =>
-    wasThere(owners.get(monitorId), slotMs) ? 'not-delivered' : 'agent-lost',
+    wasLive(owners.get(monitorId), slotMs) ? 'not-delivered' : 'agent-lost',
   )
   return [...byReason].map(([reason, some]) => ({ reason, slots: some }))
 }
 
-/** Whether the agent was there at the slot, and long enough after it to deliver. */
-function wasThere(owner: SweptMember | undefined, slotMs: number): boolean {
-  const { liveSinceMs = null, lastSeenMs = null } = owner ?? {}
-  if (liveSinceMs === null || lastSeenMs === null) return false
-  return liveSinceMs <= slotMs && slotMs + DELIVERED_WITHIN_MS <= lastSeenMs
+/** Whether the agent has been live from the slot until now. */
+function wasLive(owner: SweptMember | undefined, slotMs: number): boolean {
+  const { liveSinceMs = null } = owner ?? {}
+  return liveSinceMs !== null && liveSinceMs <= slotMs
 }

@@ -31,7 +31,7 @@ export async function sortUnderWay(
   await tx.query(sql('under-way-lose')`
       update results r set agent_id = null, missed_reason = case when exists (
           select from agents a where a.location_id = r.location_id and a.id = r.agent_id
-            and a.state = 'live' and a.live_since <= r.slot and a.last_seen_at > r.received_at)
+            and a.state = 'live' and a.live_since <= r.slot)
         then 'not-delivered' else 'agent-lost' end
       where missed_reason = 'under-way' and filled
         and received_at < to_timestamp((${nowMs}::float8 - ${graceMs}::float8) / 1000)`)

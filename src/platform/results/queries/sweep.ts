@@ -103,15 +103,12 @@ export interface SweptMember {
   abilities: string[]
   /** Since when it has been live without a break; null when it is not live. Milliseconds. */
   liveSinceMs: number | null
-  /** Its last heartbeat, if it is live: a killed agent counts as live until the timeout. */
-  lastSeenMs: number | null
 }
 
 /** The agents of a location in an epoch. */
 export const readMembers = queryRows(
   (locationId: string, epoch: number) => sql<SweptMember>('sweep-members')`
-      select m.id, m.abilities, (extract(epoch from a.live_since) * 1000)::bigint as "liveSinceMs",
-        (extract(epoch from a.last_seen_at) * 1000)::bigint as "lastSeenMs"
+      select m.id, m.abilities, (extract(epoch from a.live_since) * 1000)::bigint as "liveSinceMs"
       from location_epochs e
       cross join lateral jsonb_to_recordset(e.members) m(id text, abilities text[])
       left join agents a on a.location_id = e.location_id and a.id::text = m.id and a.state = 'live'
