@@ -119,6 +119,8 @@ const SECRET_PARENT = new Set([
   'variables',
   'environmentVariables',
   'tls',
+  // Of an assertion, which may be about a secret.
+  'target',
 ])
 
 /** Whether the value at `path` must not be shown. */

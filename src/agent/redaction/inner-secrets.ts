@@ -1,6 +1,7 @@
 // Inner secrets: parts of a secret that are secrets by themselves: fields of JSON, credentials and paths of URLs, values
 // of sensitive names in settings, and what follows the scheme of a header.
 import {
+  decoded,
   headerSecrets,
   parseUrl,
   PLAIN_WORD,
@@ -96,10 +97,14 @@ function fieldsOf(secret: string): string[] {
   return found
 }
 
+/** JSON in cookies is escaped, and Express marks it. */
+const ESCAPED_JSON = /^(?:j%3A)?%(?:7B|5B)/i
+
 function jsonOf(secret: string): unknown {
-  if (!/^\s*[{[]/.test(secret)) return undefined
+  const text = ESCAPED_JSON.test(secret) ? decoded(secret).replace(/^j:/, '') : secret
+  if (!/^\s*[{[]/.test(text)) return undefined
   try {
-    return parseExactJson(secret)
+    return parseExactJson(text)
   } catch {
     return undefined
   }

@@ -109,6 +109,10 @@ test('a wrong assertion on a header that is a secret is not quoted', async () =>
   expect(typo).toMatch(/did you mean EQUALS\?$/)
   const line = '    request: {url: x, assertions: [HEADERS authorization EQUALS Zq7xKw]}'
   expect((await problems(`- name: A\n    type: URL\n${line}`)).join()).not.toContain('Zq7xKw')
+  const fields = 'source: JSON_BODY, property: $.password, comparison: LESS_THAN, target: Zq7xKw'
+  const [mapping] = await problems(apiAssertion(`{${fields}}`))
+  expect(mapping).toMatch(/assertions\[0\]\.target: .+/)
+  expect(mapping).not.toContain('Zq7xKw')
 })
 
 test('each problem has its line', async () => {

@@ -32,6 +32,8 @@ test.each([
   ['a header with its name', 'Authorization: Bearer Zq7Rk2Lm'],
   ['the same in JSON', '{"Authorization":"Bearer Zq7Rk2Lm"}'],
   ['JSON in JSON', String.raw`{"SecretString":"{\"password\":\"Zq7Rk2Lm\"}"}`],
+  ['JSON of a cookie', encodeURIComponent('{"user":{"access_token":"Zq7Rk2Lm"}}')],
+  ['JSON of a cookie of Express', encodeURIComponent('j:{"access_token":"Zq7Rk2Lm"}')],
   ['a line with a backslash', 'ab12cd\\nef34gh\nsecond line of it', 'ab12cd\\nef34gh'],
   ['a setting in braces', 'DRIVER=x;PWD={Zq7;Rk2Lm};', 'Zq7;Rk2Lm'],
   ['a setting of npm', '//npm.test/:_auth=Zq7Rk2Lm'],
