@@ -33,6 +33,9 @@ const LISTED = new RegExp(
   'g',
 )
 
+/** So many values are prepared anew with each one that is added; then all are. */
+const RECENT_MAX = 64
+
 /** Finds sensitive names in the texts of one run, and remembers their values. */
 export class NamedTexts {
   readonly #known: Scrubber
@@ -85,7 +88,7 @@ export class NamedTexts {
     const of = this.#observed.size
     if (this.#all.of === of) return this.#all.scrubber
     const values = this.secrets()
-    if (of > 2 * this.#first.of || this.#observed.isOver) {
+    if (of > this.#first.of + RECENT_MAX || this.#observed.isOver) {
       this.#first = { of, scrubber: this.#known.and(values) }
       this.#all = this.#first
     } else {
