@@ -136,6 +136,9 @@ export function headersWhere(
 /** Not those of a user: a wrong length would only hang the exchange. */
 const FRAMING = /^(content-length|transfer-encoding)$/i
 
+/** What is a name (RFC 9110, 5.6.2): a whole header that was given as its name has its value behind it. */
+const NAME_BEGINNING = /^[\w!#$%&'*+.^`|~-]*/
+
 /** Headers and credentials as a monitor's definition has them. */
 export interface RequestFields {
   headers: readonly { key: string; value: string }[]
@@ -152,8 +155,9 @@ export function headersOf({ headers: pairs, basicAuth }: RequestFields): string[
       validateHeaderName(key)
       validateHeaderValue(key, value)
     } catch {
-      const message = `the header ${JSON.stringify(key)} has a character that HTTP does not allow`
-      throw targetFailure('SETTINGS_INVALID', message, { header: key })
+      const header = NAME_BEGINNING.exec(key)?.[0] ?? ''
+      const message = `the header ${JSON.stringify(header)} has a character that HTTP does not allow`
+      throw targetFailure('SETTINGS_INVALID', message, { header })
     }
     return [key, value]
   })
