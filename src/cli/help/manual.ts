@@ -11,6 +11,7 @@ const ROOT = join(import.meta.dirname, '../../..')
 const NAMED: Readonly<Record<string, string>> = {
   'SECURITY.md': 'security',
   'docker/README.md': 'docker',
+  'src/agent/redaction/README.md': 'scrubbing',
   'src/cli/import/README.md': 'coming-from',
   'src/monitors/suite/README.md': 'playwright',
   'src/platform/http/README.md': 'public-api',
@@ -23,6 +24,7 @@ const ALIASES = new Map([
   ['http', 'public-api'],
   ['import', 'coming-from'],
   ['metrics', 'agent'],
+  ['redaction', 'scrubbing'],
   ['suite', 'playwright'],
   ['suites', 'playwright'],
 ])
