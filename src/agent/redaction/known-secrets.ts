@@ -105,19 +105,25 @@ const JOINED_BYTES_MIN = 8
  * where `41` follows a secret that ends with `%`.
  */
 function joinedToEscapes(utf8: Buffer): string[] {
-  if (utf8.length > REWRITTEN_CHARS_MAX || !MAY_JOIN.test(utf8.toString('latin1'))) return []
+  if (utf8.length > REWRITTEN_CHARS_MAX) return []
+  const plain = utf8.toString('latin1')
+  const texts = plain.includes(' ') ? [plain, plain.replaceAll(' ', '+')] : [plain]
+  const joins = texts
+    .flatMap((text) => JOINS.map(([place, rest]) => text.replace(place, rest)))
+    .filter((one) => !texts.includes(one))
+  if (joins.length === 0) return []
   const { length: max } = canonicalOf(utf8)
-  return [...new Set([utf8, asInForm(utf8)].map((one) => one.toString('latin1')))].flatMap(
-    (text) => {
-      return [`\\${text}`, `%${text}`, text.replace(BEGINNING_OF_ESCAPE, '')]
-        .map((one) => canonicalOf(Buffer.from(one, 'latin1')))
-        .filter(({ length }) => length >= JOINED_BYTES_MIN && length <= max)
-    },
-  )
+  return joins
+    .map((one) => canonicalOf(Buffer.from(one, 'latin1')))
+    .filter(({ length }) => length >= JOINED_BYTES_MIN && length <= max)
 }
 
-const MAY_JOIN = /^(?:[bfnrtvux]|[\da-f]{2})|[%\\][\da-fux]{0,4}$/i
-const BEGINNING_OF_ESCAPE = /(?:%[\da-f]?|\\{1,8}(?:x[\da-f]?|u[\da-f]{0,3})?)$/i
+/** Where an escape may begin, and what then stands in front of it; what may be the beginning of one, and goes. */
+const JOINS = [
+  [/^(?=[bfnrtvux])/i, '\\'],
+  [/^(?=[\da-f]{2}|u)/i, '%'],
+  [/(?:%[\da-f]?|\\{1,8}(?:x[\da-f]?|u[\da-f]{0,3})?)$/i, ''],
+] as const
 
 /** Written alike in nearly every encoding that is decoded here. */
 const PLAIN = /^[A-Za-z0-9]+$/

@@ -80,8 +80,11 @@ const LONG_COPY_BYTES_MIN = 32
 export class Draft {
   readonly bytes: Uint8Array
   readonly #source: View
-  /** Piece → where it begins here, and the range of the source that it was made from; the end of a copy is 0. */
-  #pieces = new Uint32Array(3 * 64)
+  /**
+   * Piece → where it begins here, and the range of the source that it was made from; the end of a copy is 0. V8 makes
+   * arrays of up to 64 bytes faster.
+   */
+  #pieces = new Uint32Array(3 * 5)
   #used = 0
   length = 0
 
