@@ -248,10 +248,16 @@ function textOf(base64: string): string {
   return bytes.toString(isUtf8(bytes) ? 'utf8' : 'latin1')
 }
 
-/** The secrets of a header to search for elsewhere: no short plain words, which occur there anyway. */
+/** The secrets of a header to search for elsewhere. */
 export function echoedSecrets(value: string): string[] {
   const isBasic = /^basic\s/i.test(value)
-  return headerSecrets(value).filter((one) => isBasic || !isShortWord(one))
+  return headerSecrets(value).filter((one) => isBasic || !isOrdinary(one))
+}
+
+/** What occurs elsewhere anyway: short plain words, and little but punctuation, such as `[{}]` and `0%2C0%2C0`. */
+function isOrdinary(value: string): boolean {
+  const words = decoded(value).match(/[\p{L}\p{N}]+/gu) ?? []
+  return words.join('').length < ECHO_CHARS_MIN || isShortWord(words.join('-'))
 }
 
 /** Attributes of a cookie that is set (RFC 6265, 4.1.2), and what browsers and older servers add to these. */
