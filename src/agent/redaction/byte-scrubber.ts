@@ -2,6 +2,7 @@
 // values of sensitive names in JSON, in lists of headers and in lines like `authorization: …`. Secrets that span
 // two chunks are found too.
 import { echoedSecrets, NAMED_VALUE_CHARS_MAX } from '../../contract/definition-secrets.ts'
+import { jsonOf } from '../../contract/exact-json.ts'
 import { FILE_MARKS, partSpans } from './cut-parts.ts'
 import { SCRUBBED, urlCredentials } from './scrub.ts'
 import { type Finder, joined, SecretFinder, type Span } from './secret-finder.ts'
@@ -227,24 +228,26 @@ interface Replacement extends Span {
   by: string
 }
 
-/** How a span is replaced: where it is in a number of JSON, all of that becomes `null`, as JSON takes no other text. */
+/**
+ * How a span is replaced: values of JSON, and a number that it is a part of, become `null`, so that the file stays JSON.
+ * A text in quotes keeps these.
+ */
 function replacement(text: string, { from, to }: Span, notBefore: number): Replacement {
-  const plain = { from, to, by: SCRUBBED }
-  if (to - from > NEAR_CHARS || !/^[\d.eE+-]+$/.test(text.slice(from, to))) return plain
   const head = /[\d.eE+-]*$/.exec(text.slice(Math.max(notBefore, from - NEAR_CHARS), from))
   const rest = /^[\d.eE+-]*/.exec(text.slice(to, to + NEAR_CHARS))
-  const [start, end] = [from - (head?.[0].length ?? 0), to + (rest?.[0].length ?? 0)]
-  const isNumber =
-    /^-?\d+(?:\.\d+)?(?:e[+-]?\d+)?$/i.test(text.slice(start, end)) &&
-    BEFORE_NUMBER.test(text.slice(Math.max(0, start - NEAR_CHARS), start)) &&
-    AFTER_NUMBER.test(text.slice(end, end + NEAR_CHARS))
-  return isNumber ? { from: start, to: end, by: 'null' } : plain
+  const start = /[\d.eE+-]/.test(text.charAt(from)) ? from - (head?.[0].length ?? 0) : from
+  const end = /[\d.eE+-]/.test(text.charAt(to - 1)) ? to + (rest?.[0].length ?? 0) : to
+  const isJson =
+    BEFORE_VALUE.test(text.slice(Math.max(0, start - NEAR_CHARS), start)) &&
+    AFTER_VALUE.test(text.slice(end, end + NEAR_CHARS)) &&
+    jsonOf(`[${text.slice(start, end)}]`) !== undefined
+  return isJson ? { from: start, to: end, by: 'null' } : { from, to, by: SCRUBBED }
 }
 
-/** How far before and after a span is looked for what shows that it is in a number. */
+/** How far before and after a span is looked for what shows that it is a value of JSON. */
 const NEAR_CHARS = 64
-const BEFORE_NUMBER = /(?:"\s{0,16}:|[[,])\s{0,63}$/
-const AFTER_NUMBER = /^\s*[,}\]]/
+const BEFORE_VALUE = /(?:"\s{0,16}:|[[,])\s{0,63}$/
+const AFTER_VALUE = /^\s*[,}\]]/
 
 /** The value as it was before it was put into JSON and bytes. */
 function readable(value: string): string {

@@ -17,7 +17,22 @@ test.each([
   ],
   ['{"n":"482913"} "pin": 482913.', `{"n":"${SCRUBBED}"} "pin": ${SCRUBBED}.`],
 ])('a secret that is a number leaves JSON that can be read: %s', (text, expected) => {
-  const bytes = new ByteScrubber(byteRules(['482913'], () => false))
-  const file = Buffer.concat([bytes.write(Buffer.from(text)), bytes.end()]).toString()
-  expect(file).toBe(expected)
+  expect(scrubbed(text, '482913')).toBe(expected)
 })
+
+test.each([
+  ['{"user":"ann","pass":"Zq7Rk2Lm"}', '{"config":SECRET,"n":[1, SECRET ]}'],
+  ['[{"name":"sid","value":"Zq7Rk2Lm"}]', '{"cookies":SECRET}'],
+  ['1001,1002,1003', '{"ids":[SECRET],"more":[SECRET,1004]}'],
+])('a secret that is JSON itself leaves JSON: %s', (secret, text) => {
+  const expected = text.replaceAll('SECRET', 'null')
+  expect(scrubbed(text.replaceAll('SECRET', secret), secret)).toBe(expected)
+  const quoted = JSON.stringify({ config: secret })
+  expect(scrubbed(quoted, secret)).toBe(JSON.stringify({ config: SCRUBBED }))
+  expect(scrubbed(`is: ${secret}, or`, secret)).toBe(`is: ${SCRUBBED}, or`)
+})
+
+function scrubbed(text: string, secret: string): string {
+  const bytes = new ByteScrubber(byteRules([secret], () => false))
+  return Buffer.concat([bytes.write(Buffer.from(text)), bytes.end()]).toString()
+}
