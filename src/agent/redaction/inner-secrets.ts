@@ -1,5 +1,6 @@
-// Inner secrets: parts of a secret that are secrets by themselves: fields of JSON, credentials and paths of URLs, values
-// of sensitive names in settings, and what follows the scheme of a header.
+// Inner secrets: parts of a secret that are secrets by themselves: the text in base64, fields of JSON, credentials and
+// paths of URLs, values of sensitive names in settings, and what follows the scheme of a header.
+import { isUtf8 } from 'node:buffer'
 import {
   decoded,
   headerSecrets,
@@ -12,9 +13,27 @@ import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 
 /** Inner secrets, but no plain words, which stand in other texts. */
 export function innerSecrets(secret: string): string[] {
-  const parts = [...fieldsOf(secret), ...partsOfUrls(secret), ...settingsIn(secret)]
+  const text = textIn(secret)
+  const parts = [secret, text].flatMap((one) => [
+    ...fieldsOf(one),
+    ...partsOfUrls(one),
+    ...settingsIn(one),
+  ])
+  if (text !== '') parts.push(text)
   const headers = [secret, ...parts].filter((one) => SCHEME.test(one)).flatMap(headerSecrets)
   return [...parts, ...headers].filter((one) => one !== '' && !PLAIN_WORD.test(one))
+}
+
+const BASE64 = /^[\w+/\r\n-]{16,}={0,2}$/
+const CONTROL = /[^\P{Cc}\t\r\n]/u
+
+/** The text that a secret is the base64 of, as stores of secrets give keys; empty where it is none. */
+function textIn(secret: string): string {
+  const trimmed = secret.trim()
+  if (!BASE64.test(trimmed)) return ''
+  const bytes = Buffer.from(trimmed, 'base64')
+  const text = isUtf8(bytes) ? bytes.toString() : ''
+  return CONTROL.test(text) ? '' : text
 }
 
 const isSensitive = createNameTest()

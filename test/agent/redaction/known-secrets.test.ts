@@ -34,6 +34,8 @@ test.each([
   ['JSON in JSON', String.raw`{"SecretString":"{\"password\":\"Zq7Rk2Lm\"}"}`],
   ['JSON of a cookie', encodeURIComponent('{"user":{"access_token":"Zq7Rk2Lm"}}')],
   ['JSON of a cookie of Express', encodeURIComponent('j:{"access_token":"Zq7Rk2Lm"}')],
+  ['a field of JSON in base64', btoa('{"n":1,"private_key":"Zq7Rk2Lm"}').replace(/.{40}/, '$&\n')],
+  ['a line of a text in base64', `${btoa('-----BEGIN KEY-----\nZq7Rk2Lm\n-----END KEY-----\n')}\n`],
   ['a line with a backslash', 'ab12cd\\nef34gh\nsecond line of it', 'ab12cd\\nef34gh'],
   ['a setting in braces', 'DRIVER=x;PWD={Zq7;Rk2Lm};', 'Zq7;Rk2Lm'],
   ['a setting of npm', '//npm.test/:_auth=Zq7Rk2Lm'],
