@@ -170,7 +170,7 @@ function* urlParts(
     .split('&')
     .map((one) => one.split(/=(.*)/s, 2))
   for (const [name = '', value = ''] of [...(searchParams ?? []), ...written])
-    if (isSensitive(name) && !isShortWord(value)) yield { value, path }
+    if (isSensitive(name)) yield { value, path }
 }
 
 /** Hosts after the first one, as URLs of MongoDB have them, which `URL` does not parse. */

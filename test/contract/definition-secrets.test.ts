@@ -121,6 +121,8 @@ test('parameters of a URL are secrets by their names, as those of a list are', (
   const url = 'https://a.test/?api_key=key%2F42&page=7'
   const found = definitionSecrets(request({ url }), (name) => name === 'api_key')
   expect(found).toEqual(['key/42', 'key%2F42'])
+  const word = request({ url: 'https://a.test/?password=sunshine' })
+  expect(definitionSecrets(word, (name) => name === 'password')).toEqual(['sunshine'])
 })
 
 test.each(['OAuth', 'X-Own-2'])(

@@ -1,5 +1,6 @@
 // The secrets of a run as the needles that are looked for in decoded views of a text: few spellings of each.
 import { PLAIN_WORD, SECRET_CHARS_MIN } from '../../contract/definition-secrets.ts'
+import { jsonOf } from '../../contract/exact-json.ts'
 import { SecretSet } from '../../contract/secret-set.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { decimalEscape } from '../../network/dns/text.ts'
@@ -49,14 +50,14 @@ const SECRET_LINE_CHARS_MIN = 8
 
 /**
  * A secret, the same without blanks around it, and its lines, which a console prints separately; not the header and
- * footer of PEM. Where all lines are short, it consists of these, but for plain words, which stand in other texts. PEM in
- * the environment has escaped ends of lines.
+ * footer of PEM, nor lines of JSON, which stand in other JSON. Where all lines are short, it consists of these, but for
+ * plain words, which stand in other texts. PEM in the environment has escaped ends of lines.
  */
 function withLines(secret: string): string[] {
   const trimmed = secret.trim()
   const end = trimmed.startsWith('-----BEGIN') ? /\n|(?:\\r)?\\n/ : '\n'
   const all = trimmed.split(end).map((line) => line.trim())
-  if (all.length === 1) return [secret, trimmed]
+  if (all.length === 1 || typeof jsonOf(trimmed) === 'object') return [secret, trimmed]
   const lines = all.filter((one) => !one.startsWith('-----') && !PLAIN_WORD.test(one))
   const long = lines.filter((one) => one.length >= SECRET_LINE_CHARS_MIN)
   return [secret, trimmed, ...(long.length > 0 ? long : lines)]

@@ -146,7 +146,9 @@ describe('of a secret that is JSON', () => {
       '{"password":{"hint":"dog-5"}}',
       '[1234567',
     ]
-    const text = '3600 true null deleted 42 543210 db-1 none ann-77 words 8080 dog-5 1234567'
+    secrets.push(JSON.stringify({ cookies: [{ path: '/', sameSite: 'Lax' }] }, null, 2))
+    const text =
+      '3600 true null deleted 42 543210 db-1 none ann-77 words 8080 dog-5 1234567 "sameSite": "Lax"'
     expect(createScrubber({ secrets }).text(text)).toBe(text)
   })
 
