@@ -74,9 +74,9 @@ function addNeedles(secret: string, needles: Needle[]): void {
   }
   const utf8 = Buffer.from(part)
   for (const bytes of [utf8, ...rewritten(part, utf8)]) {
-    add(bytes.toString('latin1'))
+    const plain = bytes.toString('latin1')
     const canonical = canonicalOf(bytes)
-    add(canonical)
+    for (const one of new Set([plain, canonical])) add(one)
     if (bytes.includes(' ')) add(canonicalOf(asInForm(bytes)))
     // What is too short once it is decoded is looked for as it is encoded.
     if (canonical.length < NEEDLE_BYTES_MIN) for (const one of encoded(bytes.toString())) add(one)

@@ -260,7 +260,7 @@ describe('an answer', () => {
       response.stream.additionalHeaders({ ':status': 103, link: '</a>' })
       setTimeout(() => {
         response.write('a')
-        setTimeout(() => response.end('b'), 30)
+        setTimeout(() => response.end('b'), 100)
       }, 50)
     })
     const { observed, responseTimeMs } = await checkUrl(address(server), { tls })
@@ -273,7 +273,8 @@ describe('an answer', () => {
       totalMs,
     } = observed.phases
     expect(firstByteMs).toBeGreaterThanOrEqual(48)
-    expect(downloadMs).toBeGreaterThanOrEqual(28)
+    // The first byte may be seen late.
+    expect(downloadMs).toBeGreaterThanOrEqual(50)
     const sumMs = dnsMs + connectMs + tlsMs + firstByteMs + downloadMs
     expect(Math.abs(totalMs - sumMs)).toBeLessThan(0.01)
     expect(Math.abs(totalMs - (responseTimeMs as number))).toBeLessThan(0.001)
