@@ -5,7 +5,7 @@ import { exitCodeOf } from '../agent/run/check.ts'
 import type { AgentConfig } from '../agent/config.ts'
 import { variableSecrets } from '../contract/definition-secrets.ts'
 import { NamedTexts } from '../agent/run/named-texts.ts'
-import { createScrubber } from '../agent/redaction/scrub.ts'
+import { ALL_SCRUBBED, createScrubber, scrubsAll } from '../agent/redaction/scrub.ts'
 import { SuiteLive } from '../agent/run/suite-live.ts'
 import { chooseEngine, ENGINE_NAMES } from '../contract/engine.ts'
 import { Monitor } from '../contract/monitor.ts'
@@ -142,6 +142,7 @@ async function runTests(
   host.close()
   if (!quiet) {
     say(live.closing(result))
+    if (scrubsAll(named.scrubber())) stderr.write(`left out: ${ALL_SCRUBBED}\n`)
     if (result.artifacts.length > 0) stderr.write(`files: ${output}\n`)
   }
   return { result, code: interruption.codeOr(exitCodeOf([result])) }

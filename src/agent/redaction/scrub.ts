@@ -2,6 +2,7 @@
 // usual encoding, and credentials in URLs. Always on; settings can only add.
 import { echoedSecrets, isSecretOf } from '../../contract/definition-secrets.ts'
 import { SecretSet } from '../../contract/secret-set.ts'
+import { LIMITS } from '../../contract/versions.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 import { partSpans, TEXT_MARKS } from './cut-parts.ts'
 import {
@@ -14,6 +15,16 @@ import {
 
 /** What stands where a secret stood. */
 export const SCRUBBED = '[scrubbed]'
+
+/** Of a run whose texts are all scrubbed, the reason. */
+export const ALL_SCRUBBED =
+  `its secret values are more than ${LIMITS.secretValuesMax}, have more than ` +
+  `${LIMITS.secretsCharactersMax} characters, or could not be searched for: all texts are scrubbed`
+
+/** Whether a scrubber removes all texts, since it cannot search for secrets, which are longer than this one. */
+export function scrubsAll({ text }: Pick<Scrubber, 'text'>): boolean {
+  return text('-') === SCRUBBED
+}
 
 /** Removes secrets. A value without any is returned as it is, not copied. */
 export interface Scrubber {

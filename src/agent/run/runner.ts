@@ -28,7 +28,7 @@ import {
   type LocationContext,
   type RunPlan,
 } from './run-plan.ts'
-import type { Scrubber } from '../redaction/scrub.ts'
+import { ALL_SCRUBBED, type Scrubber, scrubsAll } from '../redaction/scrub.ts'
 import { scrubFiles } from '../redaction/scrub-files.ts'
 import type { FileStaging } from '../sink.ts'
 import type { FileCare } from './work-folder.ts'
@@ -294,7 +294,9 @@ class JobRun implements Run {
     // Cancelled between two attempts: the observation stays visible, but is no verdict.
     const cancelled = this.#attempts.at(-1)?.verdict === 'cancelled' ? undefined : this.#cancelled
     return {
-      observed: clean.observed,
+      observed: scrubsAll(this.#scrubber())
+        ? { ...clean.observed, artifactsLeftOut: [ALL_SCRUBBED] }
+        : clean.observed,
       failures: cancelled === undefined ? coded : [cancelled, ...coded],
       attempts: this.#attempts.map((one, at) => ({
         ...one,

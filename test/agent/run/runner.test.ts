@@ -7,10 +7,11 @@ import { createClock } from '../../../src/agent/schedule/clock.ts'
 import { loopDelay } from '../../../src/agent/run/loop-delay.ts'
 import type { LocationContext } from '../../../src/agent/run/run-plan.ts'
 import { createRunner, type RunnerSettings } from '../../../src/agent/run/runner.ts'
-import { SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
+import { ALL_SCRUBBED, SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
 import { failure, FAILURES, type FailureCode } from '../../../src/contract/failure.ts'
 import type { Monitor, Variable } from '../../../src/contract/monitor.ts'
 import type { Observation } from '../../../src/contract/observation.ts'
+import { LIMITS } from '../../../src/contract/versions.ts'
 import type { Fault } from '../../../src/process/faults/fault.ts'
 import type { Dialler } from '../../../src/network/dial.ts'
 import { DeadlineReached, isDeadline } from '../../../src/network/deadline.ts'
@@ -280,6 +281,19 @@ describe('secrets', () => {
     const result = await runOf(fake)
     expect(result.observed).toEqual({ text: `${SCRUBBED}, true, of-a-trace` })
     expect(JSON.stringify(result)).not.toContain('of-a-cookie')
+  })
+
+  test('with more values than a run may have, all texts are scrubbed, and the reason is said', async () => {
+    const fake = fakeType()
+    const types = new Map([['MULTI_STEP', { ...fake.types.get('URL')!, checkType: 'MULTI_STEP' }]])
+    const monitor = aMonitor('a', { checkType: 'MULTI_STEP', script: '1' })
+    const running = runnerOf(fake, { types }).run({ monitor, slot: 1 }, around(), never)
+    const run = await fake.next()
+    const { headers } = run.context
+    for (let n = 0; n <= LIMITS.secretValuesMax; n++) headers?.saw('x-token', `value-${n}`)
+    run.end({ observed: { text: 'open' } })
+    const { observed } = await running
+    expect(observed).toEqual({ text: SCRUBBED, artifactsLeftOut: [ALL_SCRUBBED] })
   })
 
   test('a secret that equals a verdict, id or code does not scrub these', async () => {
