@@ -4,14 +4,14 @@ import { isUtf8 } from 'node:buffer'
 import {
   decoded,
   headerSecrets,
+  isShortWord,
   parseUrl,
-  PLAIN_WORD,
   urlSecrets,
 } from '../../contract/definition-secrets.ts'
 import { parseExactJson } from '../../contract/exact-json.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 
-/** Inner secrets, but no plain words, which stand in other texts. */
+/** Inner secrets, but no short plain words, which stand in other texts. */
 export function innerSecrets(secret: string): string[] {
   const text = textIn(secret)
   const parts = [secret, text].flatMap((one) => [
@@ -21,7 +21,7 @@ export function innerSecrets(secret: string): string[] {
   ])
   if (text !== '') parts.push(text)
   const headers = [secret, ...parts].filter((one) => SCHEME.test(one)).flatMap(headerSecrets)
-  return [...parts, ...headers].filter((one) => one !== '' && !PLAIN_WORD.test(one))
+  return [...parts, ...headers].filter((one) => one !== '' && !isShortWord(one))
 }
 
 const BASE64 = /^[\w+/\r\n-]{16,}={0,2}$/

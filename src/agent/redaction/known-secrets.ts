@@ -1,5 +1,5 @@
 // The secrets of a run as the needles that are looked for in decoded views of a text: few spellings of each.
-import { PLAIN_WORD, SECRET_CHARS_MIN } from '../../contract/definition-secrets.ts'
+import { isShortWord, PLAIN_WORD, SECRET_CHARS_MIN } from '../../contract/definition-secrets.ts'
 import { jsonOf } from '../../contract/exact-json.ts'
 import { SecretSet } from '../../contract/secret-set.ts'
 import { LIMITS } from '../../contract/versions.ts'
@@ -58,7 +58,7 @@ function withLines(secret: string): string[] {
   const end = trimmed.startsWith('-----BEGIN') ? /\n|(?:\\r)?\\n/ : '\n'
   const all = trimmed.split(end).map((line) => line.trim())
   if (all.length === 1 || typeof jsonOf(trimmed) === 'object') return [secret, trimmed]
-  const lines = all.filter((one) => !one.startsWith('-----') && !PLAIN_WORD.test(one))
+  const lines = all.filter((one) => !one.startsWith('-----') && !isShortWord(one))
   const long = lines.filter((one) => one.length >= SECRET_LINE_CHARS_MIN)
   return [secret, trimmed, ...(long.length > 0 ? long : lines)]
 }

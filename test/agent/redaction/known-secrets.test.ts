@@ -36,6 +36,13 @@ test.each([
   ['JSON of a cookie of Express', encodeURIComponent('j:{"access_token":"Zq7Rk2Lm"}')],
   ['a field of JSON in base64', btoa('{"n":1,"private_key":"Zq7Rk2Lm"}').replace(/.{40}/, '$&\n')],
   ['a line of a text in base64', `${btoa('-----BEGIN KEY-----\nZq7Rk2Lm\n-----END KEY-----\n')}\n`],
+  [
+    'a password of letters',
+    'smtps://me%40a.test:qzjvmkxhwbtrnlpc@smtp.test:465',
+    'qzjvmkxhwbtrnlpc',
+  ],
+  ['a field of words', '{"jwtSecret":"correct-horse-battery"}', 'correct-horse-battery'],
+  ['a line of letters', 'first-line-1\nqzjvmkxhwbtrnlpc', 'qzjvmkxhwbtrnlpc'],
   ['a line with a backslash', 'ab12cd\\nef34gh\nsecond line of it', 'ab12cd\\nef34gh'],
   ['a setting in braces', 'DRIVER=x;PWD={Zq7;Rk2Lm};', 'Zq7;Rk2Lm'],
   ['a setting of npm', '//npm.test/:_auth=Zq7Rk2Lm'],
@@ -69,7 +76,7 @@ test.each([
     '3600 2026-10-01 1.0',
   ],
   ['what a field of sensitive name holds', '{"auth":{"region":"eu-1","port":"5432"}}', 'eu-1 5432'],
-  ['a line that is a word', 'database\nk3y-77x-1\nmonitoring', 'database and monitoring'],
+  ['a line that is a short word', 'database\nk3y-77x-1\nworker', 'database and worker'],
   ['the user next to a word', 'postgres://db2:postgres@h/x', 'db2 postgres'],
 ])('of a secret, %s stays', (_, secret, text) => {
   expect(createScrubber({ secrets: [secret] }).text(text)).toBe(text)
