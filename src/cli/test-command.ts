@@ -113,7 +113,7 @@ async function runTests(
   const host = scriptHost(config)
   const secrets = variableSecrets(monitor.environmentVariables)
   const scrub = createScrubber({ secrets, headers: config.scrubHeaders })
-  const named = new NamedTexts(scrub)
+  let named = new NamedTexts(scrub)
   // Called with whole lines.
   const say = (text: string) => {
     stderr.write(named.text(text))
@@ -136,7 +136,7 @@ async function runTests(
     source: 'TEST_NO_RECORD',
     workFolders,
     files: storedFilesIn(output),
-    onSecrets: (values) => named.addValues(values),
+    onNamed: (ofRun) => (named = ofRun),
   })
   const result = await runHere({ monitor, slot: Date.now() }, interruption.signal)
   host.close()

@@ -12,8 +12,8 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const PACKAGE = { 'package.json': '{"name":"shop","private":true}' }
 const CONFIG = 'module.exports = { retries: 0, workers: 1, timeout: 0 }'
-const suite = (spec: string) => {
-  const folder = suiteProject({ ...PACKAGE, 'playwright.config.js': CONFIG, 'a.spec.js': spec })
+const suite = (spec: string, name = 'a.spec.js') => {
+  const folder = suiteProject({ ...PACKAGE, 'playwright.config.js': CONFIG, [name]: spec })
   return ['test', folder, '--no-install', '--engine', 'node@24']
 }
 const SPEC = `import { test, expect } from '@playwright/test'
@@ -56,6 +56,17 @@ test('fails', () => {
     expect([code, stdout + stderr]).toEqual([1, shown])
     expect(stdout + stderr).not.toContain('RESPAUTH')
   }
+})
+
+test('lines during a run have no value of a header that was sent before', async () => {
+  const spec = `import { test } from '@playwright/test'
+const value = ['LIVE', 'Zq7Rk2'].join('-')
+await fetch('http://127.0.0.1:40/', { headers: { 'x-api-key': value } }).catch(() => {})
+test('knows ' + value, () => {})`
+  const env = { TOOLS_DIR: suiteHost().tools.folder, TMPDIR: temporaryFolder() }
+  const { stderr } = await startVedette(suite(spec, 'a.spec.mjs'), env).ended
+  expect(stderr).toMatch(/✓ a\.spec\.mjs:4 › knows \[scrubbed\] /)
+  expect(stderr).not.toContain('LIVE')
 })
 
 test.each(['node@18', 'bun@2', 'deno@2', 'node@new'])('--engine %s is refused', async (engine) => {

@@ -78,16 +78,11 @@ export class NamedTexts {
     if (this.#known.isSensitive(name)) this.addValues(echoedSecrets(value))
   }
 
-  /** The observed values. */
-  secrets(): string[] {
-    return [...this.#observed]
-  }
-
   /** Scrubber of the known and the observed secrets. */
   scrubber(): Scrubber {
     const of = this.#observed.size
     if (this.#all.of === of) return this.#all.scrubber
-    const values = this.secrets()
+    const values = [...this.#observed]
     if (of > this.#first.of + RECENT_MAX || this.#observed.isOver) {
       this.#first = { of, scrubber: this.#known.and(values) }
       this.#all = this.#first

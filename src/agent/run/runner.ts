@@ -81,8 +81,8 @@ export interface RunnerSettings {
   /** Source of the runs where it is neither the timetable nor a request. */
   source?: RunSource
   onRetry?: (checkType: string) => void
-  /** Receives the secrets that a program's run observed. */
-  onSecrets?: ((values: readonly string[]) => void) | undefined
+  /** Receives what knows the secrets that a run of user code observes. */
+  onNamed?: ((named: NamedTexts) => void) | undefined
   /** A monitor did not end after its abort, which is a fault in it. */
   onAbandoned?: (checkType: string) => void
   /** Receives faults of the agent itself, unscrubbed. */
@@ -134,6 +134,7 @@ class JobRun implements Run {
     this.#clockUncertaintyMs = uncertaintyMs && Math.ceil(uncertaintyMs + 0.5)
     const isScripted = queueClassOf(job.monitor) === 'scripted'
     this.#named = isScripted ? new NamedTexts(plan.scrub) : undefined
+    if (this.#named !== undefined) settings.onNamed?.(this.#named)
     this.#reporter = progress && this.#reporterOn(progress)
   }
 
@@ -289,7 +290,6 @@ class JobRun implements Run {
     const more = [...undisclosed, ...this.#earlier]
     const raw = { observed, failures, perAttempt }
     const clean = this.#named?.value(raw, more) ?? scrub.and(more).value(raw)
-    if (this.#named !== undefined) this.#settings.onSecrets?.(this.#named.secrets())
     const coded = withCodes(clean.failures, failures)
     // Cancelled between two attempts: the observation stays visible, but is no verdict.
     const cancelled = this.#attempts.at(-1)?.verdict === 'cancelled' ? undefined : this.#cancelled
