@@ -33,10 +33,11 @@ export function byteRules(
   return { isSensitive, finder, overlapBytes, partBytes }
 }
 
-/** A character in a JSON string, in a JSON string within JSON, and in a line. */
+/** A character in a JSON string, and in a JSON string within JSON. */
 const CHARACTER = '(?:[^"\\\\]|\\\\.)'
 const QUOTED_CHARACTER = '(?:[^"\\\\]|\\\\[^"\\\\]|\\\\\\\\(?:\\\\["\\\\]|[^"\\\\]))'
-const LINE_CHARACTER = '[^\\r\\n\\\\"<]'
+/** What stands in front of the value in a line. */
+const LINE = '[^A-Za-z0-9\\r\\n"]{0,40}([A-Za-z][\\w-]{1,99}):[ \\t]*'
 const NAMED = '(?:name|key|header)'
 
 /**
@@ -58,12 +59,11 @@ const SHAPES: readonly { pattern: RegExp; mayBeSource?: true }[] = [
       QUOTED_CHARACTER,
     ),
   },
-  // A line of a call log, of raw HTTP, or of a text in JSON.
+  // A line of a call log, of raw HTTP, in quotes, and of a text in JSON.
+  { pattern: shape(`[\\r\\n]${LINE}(?![ \\t"])`, '[^\\r\\n<]'), mayBeSource: true },
+  { pattern: shape(`[\\r\\n]${LINE}"(?![ \\t"])`, '[^\\r\\n\\\\"<]'), mayBeSource: true },
   {
-    pattern: shape(
-      '(?:[\\r\\n]|\\\\n)[^A-Za-z0-9\\r\\n"]{0,40}([A-Za-z][\\w-]{1,99}):[ \\t]*"?(?![ \\t"])',
-      LINE_CHARACTER,
-    ),
+    pattern: shape(`\\\\n${LINE}(?![ \\t])`, '(?:[^\\r\\n\\\\"<]|\\\\")'),
     mayBeSource: true,
   },
 ]
@@ -249,12 +249,9 @@ const NEAR_CHARS = 64
 const BEFORE_VALUE = /(?:"\s{0,16}:|[[,])\s{0,63}$/
 const AFTER_VALUE = /^\s*[,}\]]/
 
-/** The value as it was before it was put into JSON and bytes. */
+/** The value as it was before it was put into JSON, quotes and bytes. */
 function readable(value: string): string {
   const text = Buffer.from(value, 'latin1').toString()
-  try {
-    return JSON.parse(`"${text}"`) as string
-  } catch {
-    return text
-  }
+  const plain = (jsonOf(`"${text}"`) as string | undefined) ?? text
+  return plain.replace(/^"(.*)"$/, '$1')
 }

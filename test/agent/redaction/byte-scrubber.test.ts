@@ -32,7 +32,18 @@ test.each([
   expect(scrubbed(`is: ${secret}, or`, secret)).toBe(`is: ${SCRUBBED}, or`)
 })
 
-function scrubbed(text: string, secret: string): string {
-  const bytes = new ByteScrubber(byteRules([secret], () => false))
+test.each([
+  ['< set-cookie: SECRET\n< via: 1', 'a="Q01"; b="Q02=="; Version=1'],
+  ['authorization: SECRET\r\n', 'Digest username="u", response="Q03"'],
+  ['x-api-key: "SECRET",\n', 'Q04'],
+  [String.raw`{"out":"\nCookie: SECRET\r\nvia: 1"}`, String.raw`a=\"Q05\"; b=Q06`],
+])('a header in a line goes to its end, also with quotes: %s', (text, value) => {
+  expect(scrubbed(text.replace('SECRET', value), 'unused', (name) => name !== 'out')).toBe(
+    text.replace('SECRET', SCRUBBED).replace('via: 1', `via: ${SCRUBBED}`),
+  )
+})
+
+function scrubbed(text: string, secret: string, isSensitive?: (name: string) => boolean) {
+  const bytes = new ByteScrubber(byteRules([secret], isSensitive ?? (() => false)))
   return Buffer.concat([bytes.write(Buffer.from(text)), bytes.end()]).toString()
 }
