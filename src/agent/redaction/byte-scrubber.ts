@@ -233,16 +233,18 @@ interface Replacement extends Span {
  * A text in quotes keeps these.
  */
 function replacement(text: string, { from, to }: Span, notBefore: number): Replacement {
-  const head = /[\d.eE+-]*$/.exec(text.slice(Math.max(notBefore, from - NEAR_CHARS), from))
-  const rest = /^[\d.eE+-]*/.exec(text.slice(to, to + NEAR_CHARS))
-  const start = /[\d.eE+-]/.test(text.charAt(from)) ? from - (head?.[0].length ?? 0) : from
-  const end = /[\d.eE+-]/.test(text.charAt(to - 1)) ? to + (rest?.[0].length ?? 0) : to
+  let [start, end] = [from, to]
+  const first = Math.max(notBefore, from - NEAR_CHARS)
+  if (isOfNumber(text, from)) while (start > first && isOfNumber(text, start - 1)) start--
+  if (isOfNumber(text, to - 1)) while (end < to + NEAR_CHARS && isOfNumber(text, end)) end++
   const isJson =
     BEFORE_VALUE.test(text.slice(Math.max(0, start - NEAR_CHARS), start)) &&
     AFTER_VALUE.test(text.slice(end, end + NEAR_CHARS)) &&
     jsonOf(`[${text.slice(start, end)}]`) !== undefined
   return isJson ? { from: start, to: end, by: 'null' } : { from, to, by: SCRUBBED }
 }
+
+const isOfNumber = (text: string, at: number) => /[\d.eE+-]/.test(text.charAt(at))
 
 /** How far before and after a span is looked for what shows that it is a value of JSON. */
 const NEAR_CHARS = 64
