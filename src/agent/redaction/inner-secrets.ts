@@ -14,12 +14,13 @@ import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 /** Inner secrets, but no short plain words, which stand in other texts. */
 export function innerSecrets(secret: string): string[] {
   const text = textIn(secret)
-  const parts = [secret, text].flatMap((one) => [
+  // What a cookie holds is escaped.
+  const parts = [...new Set([secret, decoded(secret), text])].flatMap((one) => [
     ...fieldsOf(one),
     ...partsOfUrls(one),
     ...settingsIn(one),
   ])
-  if (text !== '') parts.push(text)
+  parts.push(text)
   const headers = [secret, ...parts].filter((one) => SCHEME.test(one)).flatMap(headerSecrets)
   return [...parts, ...headers].filter((one) => one !== '' && !isShortWord(one))
 }
@@ -116,11 +117,9 @@ function fieldsOf(secret: string): string[] {
   return found
 }
 
-/** JSON in cookies is escaped, and Express marks it. */
-const ESCAPED_JSON = /^(?:j%3A)?%(?:7B|5B)/i
-
 function jsonOf(secret: string): unknown {
-  const text = ESCAPED_JSON.test(secret) ? decoded(secret).replace(/^j:/, '') : secret
+  // Express marks JSON in cookies.
+  const text = secret.replace(/^j:/, '')
   if (!/^\s*[{[]/.test(text)) return undefined
   try {
     return parseExactJson(text)

@@ -33,6 +33,7 @@ test.each([
   ['the same in JSON', '{"Authorization":"Bearer Zq7Rk2Lm"}'],
   ['JSON in JSON', String.raw`{"SecretString":"{\"password\":\"Zq7Rk2Lm\"}"}`],
   ['JSON of a cookie', encodeURIComponent('{"user":{"access_token":"Zq7Rk2Lm"}}')],
+  ['a form of a cookie', encodeURIComponent('uid=5&access_token=Zq7Rk2Lm')],
   ['JSON of a cookie of Express', encodeURIComponent('j:{"access_token":"Zq7Rk2Lm"}')],
   ['a field of JSON in base64', btoa('{"n":1,"private_key":"Zq7Rk2Lm"}').replace(/.{40}/, '$&\n')],
   ['a line of a text in base64', `${btoa('-----BEGIN KEY-----\nZq7Rk2Lm\n-----END KEY-----\n')}\n`],
