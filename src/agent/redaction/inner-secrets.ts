@@ -13,28 +13,35 @@ import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 
 /** Inner secrets, but no short plain words, which stand in other texts. */
 export function innerSecrets(secret: string): string[] {
-  const text = textIn(secret)
+  const texts = textsIn(secret)
   // What a cookie holds is escaped.
-  const parts = [...new Set([secret, decoded(secret), text])].flatMap((one) => [
+  const parts = [...new Set([secret, decoded(secret), ...texts])].flatMap((one) => [
     ...fieldsOf(one),
     ...partsOfUrls(one),
     ...settingsIn(one),
   ])
-  parts.push(text)
+  parts.push(...texts)
   const headers = [secret, ...parts].filter((one) => SCHEME.test(one)).flatMap(headerSecrets)
   return [...parts, ...headers].filter((one) => one !== '' && !isShortWord(one))
 }
 
 const BASE64 = /^[\w+/\r\n-]{16,}={0,2}$/
-const CONTROL = /[^\P{Cc}\t\r\n]/u
+/** Kubernetes encodes what may be base64 already. */
+const BASE64_ROUNDS_MAX = 3
+/** What separates user and password in SASL PLAIN (RFC 4616). */
+const CONTROLS = /[^\P{Cc}\t\r\n]+/u
 
-/** The text that a secret is the base64 of, as stores of secrets give keys; empty where it is none. */
-function textIn(secret: string): string {
-  const trimmed = secret.trim()
-  if (!BASE64.test(trimmed)) return ''
-  const bytes = Buffer.from(trimmed, 'base64')
-  const text = isUtf8(bytes) ? bytes.toString() : ''
-  return CONTROL.test(text) ? '' : text
+/** The texts that a secret is the base64 of, as stores of secrets give keys; none where it holds other bytes. */
+function textsIn(secret: string): string[] {
+  const found: string[] = []
+  let text = secret.trim()
+  for (let round = 0; round < BASE64_ROUNDS_MAX && BASE64.test(text); round++) {
+    const bytes = Buffer.from(text, 'base64')
+    if (!isUtf8(bytes)) break
+    text = bytes.toString().trim()
+    found.push(...new Set([text, ...text.split(CONTROLS)]))
+  }
+  return found
 }
 
 const isSensitive = createNameTest()
@@ -90,8 +97,10 @@ function partsOfUrls(text: string): string[] {
   const passwords = Array.from(text.matchAll(PASSWORD), ([, password = '']) => password)
   const ofUrls = [text, ...(text.match(URLS) ?? [])].flatMap(urlSecrets)
   const { pathname = '', search = '' } = parseUrl(text) ?? {}
-  const paths = [pathname, `${pathname}${search}`].filter(
-    (path) => path.length >= PATH_CHARS_MIN && !WORDS.test(path),
+  // Some servers name it without its first slash.
+  const path = pathname.slice(1)
+  const paths = [path, `${path}${search}`].filter(
+    (one) => one.length >= PATH_CHARS_MIN && !WORDS.test(one),
   )
   return [...passwords, ...ofUrls, ...paths]
 }

@@ -64,7 +64,9 @@ test.each([
     'https://ghp_Zq7Rk2Lm4711x:x-oauth-basic@h.test',
     'ghp_Zq7Rk2Lm4711x',
   ],
-  ['a path of letters', 'https://h.test/hooks/qwxzkjhgfdsapoiuy', '/hooks/qwxzkjhgfdsapoiuy'],
+  ['a path of letters', 'https://h.test/hooks/qwxzkjhgfdsapoiuy', 'hooks/qwxzkjhgfdsapoiuy'],
+  ['the password of SASL in base64', btoa('\0ann@a.test\0Zq7Rk2Lm')],
+  ['a text in base64 in base64', btoa(btoa('a longer pass phrase 99')), 'a longer pass phrase 99'],
 ])('of a secret, %s is found', (_, secret, part = 'Zq7Rk2Lm') => {
   expect(createScrubber({ secrets: [secret] }).text(`is ${part}.`)).toBe(`is ${SCRUBBED}.`)
 })
