@@ -11,37 +11,41 @@ import {
 import { parseExactJson } from '../../contract/exact-json.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 
+/** Parts of parts of parts: a token in JSON that a cookie has in base64, or a key in base64 in base64. */
+const DEPTH_MAX = 3
+
 /** Inner secrets, but no short plain words, which stand in other texts. */
 export function innerSecrets(secret: string): string[] {
-  const texts = textsIn(secret)
+  const found = new Set<string>()
+  let texts = [secret]
+  for (let depth = 0; depth < DEPTH_MAX && texts.length > 0; depth++) {
+    const parts = new Set(texts.flatMap(partsOf))
+    texts = [...parts].filter((one) => one !== '' && !isShortWord(one) && !found.has(one))
+    for (const one of texts) found.add(one)
+  }
+  return [...found]
+}
+
+function partsOf(text: string): string[] {
   // What a cookie holds is escaped.
-  const parts = [...new Set([secret, decoded(secret), ...texts])].flatMap((one) => [
+  return [...new Set([text, decoded(text)])].flatMap((one) => [
     ...fieldsOf(one),
     ...partsOfUrls(one),
     ...settingsIn(one),
+    ...textsIn(one),
+    ...(SCHEME.test(one) ? headerSecrets(one) : []),
   ])
-  parts.push(...texts)
-  const headers = [secret, ...parts].filter((one) => SCHEME.test(one)).flatMap(headerSecrets)
-  return [...parts, ...headers].filter((one) => one !== '' && !isShortWord(one))
 }
 
 const BASE64 = /^[\w+/\r\n-]{16,}={0,2}$/
-/** Kubernetes encodes what may be base64 already. */
-const BASE64_ROUNDS_MAX = 3
 /** What separates user and password in SASL PLAIN (RFC 4616). */
 const CONTROLS = /[^\P{Cc}\t\r\n]+/u
 
-/** The texts that a secret is the base64 of, as stores of secrets give keys; none where it holds other bytes. */
-function textsIn(secret: string): string[] {
-  const found: string[] = []
-  let text = secret.trim()
-  for (let round = 0; round < BASE64_ROUNDS_MAX && BASE64.test(text); round++) {
-    const bytes = Buffer.from(text, 'base64')
-    if (!isUtf8(bytes)) break
-    text = bytes.toString().trim()
-    found.push(...new Set([text, ...text.split(CONTROLS)]))
-  }
-  return found
+/** The texts in base64, as stores of secrets give keys; none where it holds other bytes. */
+function textsIn(base64: string): string[] {
+  if (!BASE64.test(base64.trim())) return []
+  const bytes = Buffer.from(base64, 'base64')
+  return isUtf8(bytes) ? bytes.toString().split(CONTROLS) : []
 }
 
 const isSensitive = createNameTest()

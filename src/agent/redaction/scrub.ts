@@ -278,8 +278,10 @@ function hidden(value: unknown, walk: Walk): unknown {
   if (typeof value === 'object' && value !== null) return cleaned(value, walk)
   if (typeof value !== 'string') return value
   if (value === '') return value
-  // A failure shows a text of JSON in quotes, and the beginning of a longer one.
+  // A failure shows a text of JSON in quotes, the beginning of a longer one, and a list as it is written.
   const bare = value.startsWith('"') ? value.slice(1).replace(/["…]$/, '') : value
-  for (const part of echoedSecrets(bare)) walk.found.add(part)
+  const items = value.startsWith('["') ? value.matchAll(/"((?:[^"\\]|\\.)*)"/g) : []
+  for (const one of [bare, ...Array.from(items, ([, item = '']) => item)])
+    for (const part of echoedSecrets(one)) walk.found.add(part)
   return SCRUBBED
 }

@@ -349,7 +349,7 @@ describe('a suite with other programs and servers', () => {
 const COOKIES: Record<string, string[]> = {
   'one of 8 KiB': [`sid=${'k7Qz-x9_'.repeat(1024)}`],
   'marks of regular expressions': [
-    String.raw`a=(((((((((((((([[[[x+)*+)*?{1,9}`,
+    String.raw`a=(((((((((((((([[[[Zq7Rk2+)*+)*?{1,9}`,
     String.raw`b=\\(?<n>.*)+$|^\k<n>[^]{99999}`,
     `c=${'(a+)+'.repeat(300)}`,
   ],

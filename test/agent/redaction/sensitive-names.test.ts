@@ -84,7 +84,7 @@ describe('sensitive headers', () => {
     expect(later.text(given.body)).toBe(`<${SCRUBBED}> <${SCRUBBED}>`)
   })
 
-  test.each(['"eyJhbGciOi_00040"', '"eyJhbGciOi_00040…'])(
+  test.each(['"eyJhbGciOi_00040"', '"eyJhbGciOi_00040…', '["an-other-1","eyJhbGciOi_00040",…'])(
     'what a failure shows of one is scrubbed elsewhere, too: %s',
     (actual) => {
       const given = { property: '$.access_token', actual, body: 'see eyJhbGciOi_00040 there' }
