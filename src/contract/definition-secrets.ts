@@ -258,10 +258,19 @@ export function echoedSecrets(value: string): string[] {
   return headerSecrets(value).filter((one) => isBasic || !isOrdinary(one))
 }
 
-/** What occurs elsewhere anyway: short plain words, and little but punctuation, such as `[{}]` and `0%2C0%2C0`. */
+/** Words alone, with anything between them. */
+export const WORDS = /^(?:[a-z]{0,15}(?:[^A-Za-z\d]|$))*$/
+
+/**
+ * What occurs elsewhere anyway: short plain words, little but punctuation, such as `[{}]` and `0%2C0%2C0`, and the path
+ * of a page, which a login keeps in a cookie.
+ */
 function isOrdinary(value: string): boolean {
-  const words = decoded(value).match(/[\p{L}\p{N}]+/gu) ?? []
-  return words.join('').length < ECHO_CHARS_MIN || isShortWord(words.join('-'))
+  const plain = decoded(value)
+  const words = plain.match(/[\p{L}\p{N}]+/gu) ?? []
+  if (words.join('').length < ECHO_CHARS_MIN || isShortWord(words.join('-'))) return true
+  const path = plain.replace(/^https?:\/\/[^/]*/, '')
+  return path.startsWith('/') && WORDS.test(path)
 }
 
 /** Attributes of a cookie that is set (RFC 6265, 4.1.2), and what browsers and older servers add to these. */

@@ -7,6 +7,7 @@ import {
   isShortWord,
   parseUrl,
   urlSecrets,
+  WORDS,
 } from '../../contract/definition-secrets.ts'
 import { parseExactJson } from '../../contract/exact-json.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
@@ -92,8 +93,6 @@ const PASSWORD = /:\/\/[^\s:@/?#]*:([^\s@/?#]+)@/g
 
 /** Shorter paths stand in other texts as well. */
 const PATH_CHARS_MIN = 16
-/** Words alone are no secret. */
-const WORDS = /^(?:[a-z]{0,15}(?:[^A-Za-z\d]|$))*$/
 
 /** Credentials of URLs, and what a server gets of a secret URL, such as that of a webhook. */
 function partsOfUrls(text: string): string[] {
@@ -112,10 +111,11 @@ function partsOfUrls(text: string): string[] {
 /** Shorter numbers, such as the lifetime of a token, stand in other texts as well. */
 const NUMBER_CHARS_MIN = 6
 
-/** Values of the sensitive fields of JSON at any depth, and of the lists in them. */
+/** Values of the sensitive fields of JSON at any depth, and of the lists in them; of a text in quotes, the text. */
 function fieldsOf(secret: string): string[] {
   const found: string[] = []
-  const open = [{ value: jsonOf(secret), isSecret: false }]
+  const root = jsonOf(secret)
+  const open = [{ value: root, isSecret: typeof root === 'string' }]
   for (const { value, isSecret } of open) {
     if (value === undefined) continue
     const text = textOf(value)
@@ -133,7 +133,7 @@ function fieldsOf(secret: string): string[] {
 function jsonOf(secret: string): unknown {
   // Express marks JSON in cookies.
   const text = secret.replace(/^j:/, '')
-  if (!/^\s*[{[]/.test(text)) return undefined
+  if (!/^\s*[{["]/.test(text)) return undefined
   try {
     return parseExactJson(text)
   } catch {

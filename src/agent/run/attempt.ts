@@ -37,6 +37,8 @@ export interface AttemptOutcome {
   leftOut?: readonly string[]
   /** The monitor was still running when it was abandoned. */
   abandoned: boolean
+  /** What the attempt observed before it was repeated: its values are secret as well. */
+  discarded?: Observation
 }
 
 export interface RunningAttempt {
@@ -191,14 +193,16 @@ export function startUndelayed(order: AttemptOrder): RunningAttempt {
     const outcome = await running.outcome
     const times = { elapsedMs: performance.now() - beganMs, deadlineMs, delayMs: loop.delayMs() }
     loop.end()
-    return { outcome, times, isByDelay: isMadeByDelay(outcome.observation, monitor, times) }
+    const { observation } = outcome
+    const isByDelay = isMadeByDelay(observation, monitor, times)
+    if (isByDelay) outcome.observation = withoutVerdict(observation, times)
+    return { outcome, isByDelay }
   }
-  const twice = async () => {
+  const twice = async (): Promise<AttemptOutcome> => {
     const first = await once()
-    const { outcome, times, isByDelay } = first.isByDelay && !isCancelled ? await once() : first
-    return isByDelay
-      ? { ...outcome, observation: withoutVerdict(outcome.observation, times) }
-      : outcome
+    if (!first.isByDelay || isCancelled) return first.outcome
+    const { outcome } = await once()
+    return { ...outcome, discarded: first.outcome.observation }
   }
   return {
     outcome: twice(),

@@ -202,11 +202,13 @@ class JobRun implements Run {
   /** Records the outcome of an attempt. */
   #add(began: { at: number; ms: number }, outcome: AttemptOutcome): Verdict {
     const { clock, onFault } = this.#settings
-    if (this.#attempts.length > 0)
-      this.#earlier.push(...this.#plan.scrub.namedIn(this.#last.observation.observed))
+    const { observation, discarded = withFailures([]).observation } = outcome
+    for (const { observed } of [this.#last.observation, discarded])
+      this.#earlier.push(...this.#plan.scrub.namedIn(observed))
+    for (const { undisclosed } of [discarded, observation])
+      if (undisclosed !== undefined) this.#undisclosed.push(undisclosed)
     this.#last = outcome
-    const { failures, degraded = false, undisclosed } = outcome.observation
-    if (undisclosed !== undefined) this.#undisclosed.push(undisclosed)
+    const { failures, degraded = false } = observation
     const verdict = verdictOf(failures, degraded)
     const durationMs = toMicroseconds(clock.monotonicMs() - began.ms)
     this.#attempts.push({ startedAt: began.at, durationMs, verdict, failures })

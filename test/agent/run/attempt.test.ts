@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
 import type { LocationContext } from '../../../src/agent/run/run-plan.ts'
+import { SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
 import { createRunner } from '../../../src/agent/run/runner.ts'
 import { failure } from '../../../src/contract/failure.ts'
 import type { Dialler } from '../../../src/network/dial.ts'
@@ -60,6 +61,16 @@ describe('a verdict that only our delay has made', () => {
     expect(await result).toMatchObject({ verdict: 'passed', attempts: [{ verdict: 'passed' }] })
     expect(fake.begun()).toBe(2)
     expect(onRetry).not.toHaveBeenCalled()
+  })
+
+  test('leaves the values that were observed before it was repeated secret', async () => {
+    const fake = fakeType()
+    const { result } = begin(fake)
+    const headers = { 'set-cookie': ['sid=first-Zq7Rk2'] }
+    const undisclosed = { received: [{ header: 'x-auth-token', value: 'also-Zq7Rk2' }] }
+    await endLate(fake, { ...SLOW_BY_US, observed: { headers }, undisclosed })
+    await fake.endNext({ observed: { body: 'first-Zq7Rk2, also-Zq7Rk2' } })
+    expect((await result).observed).toEqual({ body: `${SCRUBBED}, ${SCRUBBED}` })
   })
 
   test('twice is errored, with the delay', async () => {
