@@ -225,9 +225,6 @@ const SECRET_PARAMETER = /(?:token|key|secret|password|response|signature)\s*=\s
 /** Shorter values would match in ordinary text. */
 const ECHO_CHARS_MIN = 6
 
-/** A cookie with what follows. Of these the values are enough: many sites change one with each answer. */
-const COOKIES = /^[^\s=;,"]+=[^;]*;/
-
 /**
  * The secrets in the value of a sensitive header: the whole, what follows a scheme (`Bearer …`), the password of basic
  * authentication, parameters of other schemes (`Token token="…", …`); of several cookies, their values.
@@ -240,7 +237,9 @@ export function headerSecrets(value: string): string[] {
   const colon = basic.indexOf(':')
   const secret = secretOf(basic.slice(0, Math.max(0, colon)), basic.slice(colon + 1))
   const parameters = [...credentials.matchAll(SECRET_PARAMETER)].map((one) => one[1] as string)
-  const whole = COOKIES.test(value) ? '' : value
+  // Of cookies the values are enough: many sites change one with each answer.
+  const isCookies = value.includes(';') && (pairs[0] ?? '').length >= ECHO_CHARS_MIN
+  const whole = isCookies ? '' : value
   return [whole, credentials, secret, ...parameters, ...pairs].filter(
     (one) => one.length >= ECHO_CHARS_MIN,
   )

@@ -109,6 +109,13 @@ test('of headers that were received, short plain words are no secrets', () => {
   expect(definitionSecrets({ received }, (name) => name === 'set-cookie')).not.toContain('deleted')
 })
 
+test.each(['QUJDREVGR0g5MTIzNDU=;v=1', 'Zq7Rk2Lm=; Path=/', 'expires=Zq7Rk2;max-age=Lm4711'])(
+  'a value that only looks like cookies is searched as a whole: %s',
+  (value) => {
+    expect(echoedSecrets(value)).toContain(value)
+  },
+)
+
 test.each([
   '%22%2C%22',
   '0%2C0%2C0',
