@@ -260,16 +260,23 @@ export function echoedSecrets(value: string): string[] {
 /** Words alone, with anything between them. */
 export const WORDS = /^(?:[a-z]{0,15}(?:[^A-Za-z\d]|$))*$/
 
+/** A day, perhaps with a time. */
+export const DATE = /^\d{4}-\d\d-\d\d(?:T[\d:.]*Z?)?$/
+
 /**
- * What occurs elsewhere anyway: short plain words, little but punctuation, such as `[{}]` and `0%2C0%2C0`, and the path
- * of a page, which a login keeps in a cookie.
+ * What occurs elsewhere anyway: short plain words, little but punctuation, dates, the path of a page, which a login keeps
+ * in a cookie, and JSON of these, such as `{"width":1280,"height":720}`.
  */
 function isOrdinary(value: string): boolean {
   const plain = decoded(value)
-  const words = plain.match(/[\p{L}\p{N}]+/gu) ?? []
-  if (words.join('').length < ECHO_CHARS_MIN || isShortWord(words.join('-'))) return true
+  if (/^[{[]/.test(plain)) return plain.split(/[{}[\],:"]+/).every(isShortOrPlain)
   const path = plain.replace(/^https?:\/\/[^/]*/, '')
-  return path.startsWith('/') && WORDS.test(path)
+  return isShortOrPlain(plain) || DATE.test(plain) || (path.startsWith('/') && WORDS.test(path))
+}
+
+function isShortOrPlain(text: string): boolean {
+  const words = text.match(/[\p{L}\p{N}]+/gu) ?? []
+  return words.join('').length < ECHO_CHARS_MIN || isShortWord(words.join('-'))
 }
 
 /** Attributes of a cookie that is set (RFC 6265, 4.1.2), and what browsers and older servers add to these. */

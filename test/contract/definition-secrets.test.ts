@@ -124,6 +124,8 @@ test.each([
   'true,true',
   'no-check!',
   '%2Fmy%2Fsettings',
+  '2026-11-28',
+  '{"width":1280,"height":720}',
 ])('a cookie of %s is not searched for elsewhere: it stands in any text', (value) => {
   expect(echoedSecrets(`a=${value}`)).not.toContain(value)
   expect(echoedSecrets(`a=${value}Zq7Rk2`)).toContain(`${value}Zq7Rk2`)

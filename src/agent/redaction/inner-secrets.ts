@@ -2,6 +2,7 @@
 // paths of URLs, values of sensitive names in settings, and what follows the scheme of a header.
 import { isUtf8 } from 'node:buffer'
 import {
+  DATE,
   decoded,
   headerSecrets,
   isShortWord,
@@ -61,8 +62,6 @@ const SCHEME = /^(?:apikey|basic|bearer|token)\s/i
 
 /** Shorter values stand in other texts as well. */
 const VALUE_CHARS_MIN = 6
-/** A day, perhaps with a time. */
-const DATE = /^\d{4}-\d\d-\d\d(?:T[\d:.]*Z?)?$/
 
 /** A name and what separates it from its value. */
 const NAMED = /(?<![\w.-])([\w.-]{2,100})["']?[ \t]*[=:][ \t]*/g
