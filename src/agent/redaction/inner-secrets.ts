@@ -39,7 +39,7 @@ function partsOf(text: string): string[] {
   ])
 }
 
-const BASE64 = /^[\w+/\r\n-]{16,}={0,2}$/
+const BASE64 = /^[\w+/\r\n-]{14,}={0,2}$/
 /** What separates user and password in SASL PLAIN (RFC 4616). */
 const CONTROLS = /[^\P{Cc}\t\r\n]+/u
 

@@ -34,6 +34,7 @@ test.each([
   ['JSON in JSON', String.raw`{"SecretString":"{\"password\":\"Zq7Rk2Lm\"}"}`],
   ['JSON of a cookie', encodeURIComponent('{"user":{"access_token":"Zq7Rk2Lm"}}')],
   ['a form of a cookie', encodeURIComponent('uid=5&access_token=Zq7Rk2Lm')],
+  ['a short text in base64', btoa('elevenChar9'), 'elevenChar9'],
   ['a text in quotes', String.raw`"-----BEGIN KEY-----\nZq7Rk2Lm\n-----END KEY-----"`],
   ['a token of a cookie', 'Bearer%20Zq7Rk2Lm'],
   ['JSON in base64 of a cookie', encodeURIComponent(btoa('{"token":"Zq7Rk2Lm","a":[1]}'))],
