@@ -73,6 +73,11 @@ export class NamedTexts {
     for (const one of values) this.#observed.add(one)
   }
 
+  /** There are values that nobody reports: as with more than a run may have, nothing of it is shown. */
+  giveUp(): void {
+    for (let at = 0; !this.#observed.isOver; at++) this.#observed.add(`unknown value ${at}`)
+  }
+
   /** Adds the value of a header that the program sent or received, if it is sensitive. */
   addHeader(name: string, value: string): void {
     if (this.#known.isSensitive(name)) this.addValues(echoedSecrets(value))

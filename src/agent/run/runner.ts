@@ -244,7 +244,8 @@ class JobRun implements Run {
     return {
       sensitive: sensitiveNames(scrubHeaders),
       saw: (name: string, value: string) => {
-        if (names.has(name)) named.addValues([value])
+        if (name === '') named.giveUp()
+        else if (names.has(name)) named.addValues([value])
         else named.addHeader(name, value)
       },
     }

@@ -6,7 +6,7 @@ const { subscribe } = require('node:diagnostics_channel')
 
 /** `NAMED_VALUE_CHARS_MAX` of contract/definition-secrets.ts, which cannot be loaded here. */
 const VALUE_CHARS_MAX = 66_560
-/** Values of one process that are reported: more than a run may know, so that beyond them all of it is scrubbed. */
+/** Values of one process that are reported; then one without a name says that there are more. */
 const VALUES_MAX = 5_001
 /** Shorter values are no secrets by themselves: `ECHO_CHARS_MIN` there. */
 const VALUE_CHARS_MIN = 6
@@ -21,6 +21,7 @@ module.exports = function watchHeaders(source, report) {
   if (sensitive === undefined) return () => undefined
   const reported = new Set()
   let chars = 0
+  let isOver = false
   const see = (name, values, isAny = false) => {
     if (
       !isAny &&
@@ -35,9 +36,13 @@ module.exports = function watchHeaders(source, report) {
       const value = attempt(() => String(one).slice(0, VALUE_CHARS_MAX))
       // What the agent ignores under one name may be sensitive under another.
       const key = isAny ? `${name}=${value}` : value
-      const isOver = reported.size >= VALUES_MAX || chars >= CHARS_MAX
       if (value === undefined || (!isAny && value.length < VALUE_CHARS_MIN)) continue
       if (isOver || reported.has(key)) continue
+      isOver = reported.size >= VALUES_MAX || chars >= CHARS_MAX
+      if (isOver) {
+        attempt(() => report('', ''))
+        return
+      }
       reported.add(key)
       chars += value.length
       attempt(() => report(String(name), value))

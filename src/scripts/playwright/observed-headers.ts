@@ -7,7 +7,7 @@ import { NAMED_VALUE_CHARS_MAX } from '../../contract/definition-secrets.ts'
 export interface HeaderListener {
   /** Which headers, as `sensitiveNames` gives it. */
   sensitive: string
-  /** Called with each value that was sent or received. */
+  /** Called with each value that was sent or received; without a name when there are more than are reported. */
   saw(name: string, value: string): void
 }
 

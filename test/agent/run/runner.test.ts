@@ -283,18 +283,26 @@ describe('secrets', () => {
     expect(JSON.stringify(result)).not.toContain('of-a-cookie')
   })
 
-  test('with more values than a run may have, all texts are scrubbed, and the reason is said', async () => {
-    const fake = fakeType()
-    const types = new Map([['MULTI_STEP', { ...fake.types.get('URL')!, checkType: 'MULTI_STEP' }]])
-    const monitor = aMonitor('a', { checkType: 'MULTI_STEP', script: '1' })
-    const running = runnerOf(fake, { types }).run({ monitor, slot: 1 }, around(), never)
-    const run = await fake.next()
-    const { headers } = run.context
-    for (let n = 0; n <= LIMITS.secretValuesMax; n++) headers?.saw('x-token', `value-${n}`)
-    run.end({ observed: { text: 'open' } })
-    const { observed } = await running
-    expect(observed).toEqual({ text: SCRUBBED, artifactsLeftOut: [ALL_SCRUBBED] })
-  })
+  test.each([
+    ['than a run may have', LIMITS.secretValuesMax + 1, 'x-token'],
+    ['than are reported', 1, ''],
+  ])(
+    'with more values %s, all texts are scrubbed, and the reason is said',
+    async (_, count, name) => {
+      const fake = fakeType()
+      const types = new Map([
+        ['MULTI_STEP', { ...fake.types.get('URL')!, checkType: 'MULTI_STEP' }],
+      ])
+      const monitor = aMonitor('a', { checkType: 'MULTI_STEP', script: '1' })
+      const running = runnerOf(fake, { types }).run({ monitor, slot: 1 }, around(), never)
+      const run = await fake.next()
+      const { headers } = run.context
+      for (let n = 0; n < count; n++) headers?.saw(name, `value-${n}`)
+      run.end({ observed: { text: 'open' } })
+      const { observed } = await running
+      expect(observed).toEqual({ text: SCRUBBED, artifactsLeftOut: [ALL_SCRUBBED] })
+    },
+  )
 
   test('a secret that equals a verdict, id or code does not scrub these', async () => {
     const secrets = ['errored', 'failed', 'HTTP_STATUS'].map((one) => variable(one, one, true))
