@@ -119,16 +119,19 @@ function* named(
   if (user !== '') yield { value: user, path: [...path, 'username'] }
 }
 
+/** What the property of an assertion on a text has, but no name of a header. */
+const REGULAR_EXPRESSION = /[()[\]{}*+?\\|^]/
+
 /**
- * Whether the value of a header or JSONPath is a secret. Of a path the last name counts, and numbers, short plain words
- * and short values, which are JSON where they were found, are none.
+ * Whether the value of a header or JSONPath, the property of an assertion, is a secret. Of a path the last name counts,
+ * and numbers, short plain words and short values, which are JSON where they were found, are none.
  */
 export function isSecretOf(
   property: string,
   value: unknown,
   isSensitive: (name: string) => boolean,
 ): boolean {
-  if (!property.startsWith('$')) return isSensitive(property)
+  if (!property.startsWith('$')) return !REGULAR_EXPRESSION.test(property) && isSensitive(property)
   if (!lastNames(property).some((name) => isSensitive(name))) return false
   if (typeof value !== 'string') return true
   const text = value.replace(/^"(.*)"$/, '$1')

@@ -250,7 +250,9 @@ function cleanedFields(fields: Record<string, unknown>, walk: Walk): Record<stri
   const isNamed = (value: unknown) =>
     NAME_FIELDS.some((field) => {
       const name = fields[field]
-      return typeof name === 'string' && isSecretOf(name, value, (one) => walk.isSensitive(one))
+      if (typeof name !== 'string') return false
+      const isSensitive = (one: string) => walk.isSensitive(one)
+      return field === 'property' ? isSecretOf(name, value, isSensitive) : isSensitive(name)
     })
   let copy: Record<string, unknown> | undefined
   for (const key in fields) {
