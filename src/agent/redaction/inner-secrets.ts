@@ -30,13 +30,15 @@ export function innerSecrets(secret: string): string[] {
 
 function partsOf(text: string): string[] {
   // What a cookie holds is escaped.
-  return [...new Set([text, decoded(text)])].flatMap((one) => [
+  const plain = decoded(text)
+  const parts = [...new Set([text, plain])].flatMap((one) => [
     ...fieldsOf(one),
     ...partsOfUrls(one),
     ...settingsIn(one),
     ...textsIn(one),
     ...(SCHEME.test(one) ? headerSecrets(one) : []),
   ])
+  return plain.includes('\n') ? [plain, ...parts] : parts
 }
 
 const BASE64 = /^[\w+/\r\n-]{14,}={0,2}$/

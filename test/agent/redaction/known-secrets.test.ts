@@ -36,6 +36,7 @@ test.each([
   ['a form of a cookie', encodeURIComponent('uid=5&access_token=Zq7Rk2Lm')],
   ['a short text in base64', btoa('elevenChar9'), 'elevenChar9'],
   ['a text in quotes', String.raw`"-----BEGIN KEY-----\nZq7Rk2Lm\n-----END KEY-----"`],
+  ['a line of a cookie', 'first-line-1%0Asecond%2Bline-2%0A', 'second+line-2'],
   ['a token of a cookie', 'Bearer%20Zq7Rk2Lm'],
   ['JSON in base64 of a cookie', encodeURIComponent(btoa('{"token":"Zq7Rk2Lm","a":[1]}'))],
   ['base64 in a field of JSON', JSON.stringify({ auth: btoa('{"token":"Zq7Rk2Lm"}') })],
