@@ -116,7 +116,7 @@ async function runTests(
   let named = new NamedTexts(scrub)
   // Called with whole lines.
   const say = (text: string) => {
-    stderr.write(named.text(text))
+    stderr.write(named.text(text).replace(/\n?$/, '\n'))
   }
   const live = new SuiteLive(say, mayColour(stderr, env))
   const watched: AnyMonitorType = {
