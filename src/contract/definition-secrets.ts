@@ -2,6 +2,7 @@
 // too long ones is refused.
 import { isUtf8 } from 'node:buffer'
 import { compileJsonPath } from './json-path/json-path.ts'
+import { jsonOf } from './exact-json.ts'
 import { SecretSet } from './secret-set.ts'
 import { createNameTest } from './protocol/sensitive-name.ts'
 import { LIMITS } from './versions.ts'
@@ -121,6 +122,8 @@ function* named(
 
 /** What the property of an assertion on a text has, but no name of a header. */
 const REGULAR_EXPRESSION = /[()[\]{}*+?\\|^]/
+/** A name in it with what separates it from a value. */
+const NAMED = /([\w.-]{2,100})["'\\]{0,4}\s{0,4}[:=]/g
 
 /**
  * Whether the value of a header or JSONPath, the property of an assertion, is a secret. Of a path the last name counts,
@@ -131,7 +134,9 @@ export function isSecretOf(
   value: unknown,
   isSensitive: (name: string) => boolean,
 ): boolean {
-  if (!property.startsWith('$')) return !REGULAR_EXPRESSION.test(property) && isSensitive(property)
+  if (REGULAR_EXPRESSION.test(property) && !property.startsWith('$'))
+    return Array.from(property.matchAll(NAMED), ([, name = '']) => name).some(isSensitive)
+  if (!property.startsWith('$')) return isSensitive(property)
   if (!lastNames(property).some((name) => isSensitive(name))) return false
   if (typeof value !== 'string') return true
   const text = value.replace(/^"(.*)"$/, '$1')
@@ -266,15 +271,21 @@ export const WORDS = /^(?:[a-z]{0,15}(?:[^A-Za-z\d]|$))*$/
 /** A day, perhaps with a time. */
 export const DATE = /^\d{4}-\d\d-\d\d(?:T[\d:.]*Z?)?$/
 
+/** A path or a URL without credentials. */
+const PAGE = /^(?:https?:\/)?\/[^@]*$/
+/** Texts, and what stands outside of them. */
+const JSON_PARTS = /"(?:[^"\\]|\\.)*"|[\w.+-]+/g
+
 /**
  * What occurs elsewhere anyway: short plain words, little but punctuation, dates, the path of a page, which a login keeps
  * in a cookie, and JSON of these, such as `{"width":1280,"height":720}`.
  */
 function isOrdinary(value: string): boolean {
   const plain = decoded(value)
-  if (/^[{[]/.test(plain)) return plain.split(/[{}[\],:"]+/).every(isShortOrPlain)
-  const path = plain.replace(/^https?:\/\/[^/]*/, '')
-  return isShortOrPlain(plain) || DATE.test(plain) || (path.startsWith('/') && WORDS.test(path))
+  if (isShortOrPlain(plain) || DATE.test(plain)) return true
+  if (PAGE.test(plain)) return WORDS.test(plain)
+  const isJson = typeof jsonOf(plain) === 'object'
+  return isJson && (plain.match(JSON_PARTS) ?? []).every(isShortOrPlain)
 }
 
 function isShortOrPlain(text: string): boolean {

@@ -109,6 +109,15 @@ test('of headers that were received, short plain words are no secrets', () => {
   expect(definitionSecrets({ received }, (name) => name === 'set-cookie')).not.toContain('deleted')
 })
 
+test.each([
+  'https://user:Zq7Rk2Lm@a.test/login',
+  'https://Zq7Rk2Lm.a.test/',
+  '[4f:9a:2c:71:be:03:5d:e8:11:aa]',
+  '{ab-12}{cd-34}{ef-56}',
+])('what only looks like a page or JSON is searched for: %s', (value) => {
+  expect(echoedSecrets(value)).toContain(value)
+})
+
 test.each(['QUJDREVGR0g5MTIzNDU=;v=1', 'Zq7Rk2Lm=; Path=/', 'expires=Zq7Rk2;max-age=Lm4711'])(
   'a value that only looks like cookies is searched as a whole: %s',
   (value) => {
@@ -120,7 +129,6 @@ test.each([
   '%22%2C%22',
   '0%2C0%2C0',
   '[{}]',
-  '{"type":"',
   'true,true',
   'no-check!',
   '%2Fmy%2Fsettings',

@@ -49,7 +49,8 @@ const CONTROLS = /[^\P{Cc}\t\r\n]+/u
 function textsIn(base64: string): string[] {
   if (!BASE64.test(base64.trim())) return []
   const bytes = Buffer.from(base64, 'base64')
-  return isUtf8(bytes) ? bytes.toString().split(CONTROLS) : []
+  const texts = isUtf8(bytes) ? bytes.toString().split(CONTROLS) : []
+  return texts.filter(({ length }) => length >= VALUE_CHARS_MIN)
 }
 
 const isSensitive = createNameTest()

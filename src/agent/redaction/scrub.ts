@@ -275,6 +275,9 @@ function withCleanNames(value: unknown, walk: Walk): unknown {
   return Object.fromEntries(Object.values(value).map((one, at) => [clean[at], one]))
 }
 
+/** Texts in JSON, of which the last may be cut. */
+const ITEMS = /"((?:[^"\\]|\\.)*)(?:"|\\?$)/gs
+
 function hidden(value: unknown, walk: Walk): unknown {
   if (Array.isArray(value)) return value.map((item) => hidden(item, walk))
   if (typeof value === 'object' && value !== null) return cleaned(value, walk)
@@ -282,7 +285,7 @@ function hidden(value: unknown, walk: Walk): unknown {
   if (value === '') return value
   // A failure shows a text of JSON in quotes, the beginning of a longer one, and a list as it is written.
   const bare = value.startsWith('"') ? value.slice(1).replace(/["…]$/, '') : value
-  const items = value.startsWith('["') ? value.matchAll(/"((?:[^"\\]|\\.)*)"/g) : []
+  const items = value.startsWith('["') ? value.replace(/…$/, '').matchAll(ITEMS) : []
   for (const one of [bare, ...Array.from(items, ([, item = '']) => item)])
     for (const part of echoedSecrets(one)) walk.found.add(part)
   return SCRUBBED

@@ -202,11 +202,11 @@ class JobRun implements Run {
   /** Records the outcome of an attempt. */
   #add(began: { at: number; ms: number }, outcome: AttemptOutcome): Verdict {
     const { clock, onFault } = this.#settings
-    const { observation, discarded = withFailures([]).observation } = outcome
-    for (const { observed } of [this.#last.observation, discarded])
-      this.#earlier.push(...this.#plan.scrub.namedIn(observed))
-    for (const { undisclosed } of [discarded, observation])
-      if (undisclosed !== undefined) this.#undisclosed.push(undisclosed)
+    const { observation, discarded } = outcome
+    for (const one of [this.#last.observation, discarded])
+      if (one !== undefined) this.#earlier.push(...this.#plan.scrub.namedIn(one.observed))
+    for (const one of [discarded, observation])
+      if (one?.undisclosed !== undefined) this.#undisclosed.push(one.undisclosed)
     this.#last = outcome
     const { failures, degraded = false } = observation
     const verdict = verdictOf(failures, degraded)
@@ -297,9 +297,10 @@ class JobRun implements Run {
     // Cancelled between two attempts: the observation stays visible, but is no verdict.
     const cancelled = this.#attempts.at(-1)?.verdict === 'cancelled' ? undefined : this.#cancelled
     return {
-      observed: scrubsAll(this.#scrubber())
-        ? { ...clean.observed, artifactsLeftOut: [ALL_SCRUBBED] }
-        : clean.observed,
+      observed:
+        this.#named !== undefined && scrubsAll(this.#named.scrubber().and(more))
+          ? { ...clean.observed, artifactsLeftOut: [ALL_SCRUBBED] }
+          : clean.observed,
       failures: cancelled === undefined ? coded : [cancelled, ...coded],
       attempts: this.#attempts.map((one, at) => ({
         ...one,

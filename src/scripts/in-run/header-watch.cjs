@@ -6,11 +6,14 @@ const { subscribe } = require('node:diagnostics_channel')
 
 /** `NAMED_VALUE_CHARS_MAX` of contract/definition-secrets.ts, which cannot be loaded here. */
 const VALUE_CHARS_MAX = 66_560
-/** Values of one process that are reported; then one without a name says that there are more. */
-const VALUES_MAX = 5_001
+/**
+ * Values of one process that are reported; then one without a name says that there are more. The agent knows less of
+ * a value that has many cookies of which one changes.
+ */
+const VALUES_MAX = 50_000
 /** Shorter values are no secrets by themselves: `ECHO_CHARS_MIN` there. */
 const VALUE_CHARS_MIN = 6
-const CHARS_MAX = 2 * 1024 * 1024 + VALUE_CHARS_MAX
+const CHARS_MAX = 32 * 1024 * 1024
 
 /**
  * Watches the clients and servers of Node.js for headers that match `source`; returns what reports further ones, on

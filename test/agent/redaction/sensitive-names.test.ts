@@ -64,6 +64,7 @@ describe('sensitive headers', () => {
     '$..token.*',
     '$.token[?@.id == 1]',
     '$.token[',
+    '"access_token":"([^"]+)"',
   ])('a long value of the JSONPath %s is scrubbed', (property) => {
     const given = { message: 'got "as-long-as-this-1"', property, actual: '"as-long-as-this-1"' }
     const message = `got "${SCRUBBED}"`
@@ -85,7 +86,7 @@ describe('sensitive headers', () => {
     expect(later.text(given.body)).toBe(`<${SCRUBBED}> <${SCRUBBED}>`)
   })
 
-  test.each(['"eyJhbGciOi_00040"', '"eyJhbGciOi_00040…', '["an-other-1","eyJhbGciOi_00040",…'])(
+  test.each(['"eyJhbGciOi_00040"', '"eyJhbGciOi_00040…', '["an-other-1","eyJhbGciOi_00040…'])(
     'what a failure shows of one is scrubbed elsewhere, too: %s',
     (actual) => {
       const given = { property: '$.access_token', actual, body: 'see eyJhbGciOi_00040 there' }
