@@ -81,7 +81,7 @@ export interface RunnerSettings {
   /** Source of the runs where it is neither the timetable nor a request. */
   source?: RunSource
   onRetry?: (checkType: string) => void
-  /** Receives what knows the secrets that a run of user code observes. */
+  /** Called when a run of user code begins, with the scrubber of its texts. */
   onNamed?: ((named: NamedTexts) => void) | undefined
   /** A monitor did not end after its abort, which is a fault in it. */
   onAbandoned?: (checkType: string) => void
