@@ -13,7 +13,7 @@ const REPLACED: Record<string, RegExp | undefined> = {
   mend: /formerId|`mend`/,
   mends: undefined,
   mended: undefined,
-  chore: /'chore-\w+'/,
+  chore: undefined,
   chores: /(update|into|from) chores\b/,
   seal: /'seal'|'SEAL'/,
   sealed: /'vedette sealed columns'/,
