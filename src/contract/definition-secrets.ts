@@ -32,7 +32,10 @@ export function definitionSecrets(
   isSensitive: (name: string) => boolean,
 ): string[] {
   const found = new SecretSet()
-  for (const { value } of ownSecrets(definition, isSensitive)) if (value !== '') found.add(value)
+  for (const { value } of ownSecrets(definition, isSensitive)) {
+    if (value !== '') found.add(value)
+    if (found.isOver) break
+  }
   return [...found]
 }
 
@@ -284,7 +287,7 @@ function isOrdinary(value: string): boolean {
   const plain = decoded(value)
   if (isShortOrPlain(plain) || DATE.test(plain)) return true
   if (PAGE.test(plain)) return WORDS.test(plain)
-  const isJson = typeof jsonOf(plain) === 'object'
+  const isJson = /^[[{]/.test(plain) && typeof jsonOf(plain) === 'object'
   return isJson && (plain.match(JSON_PARTS) ?? []).every(isShortOrPlain)
 }
 

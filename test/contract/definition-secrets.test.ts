@@ -72,6 +72,18 @@ test('an expected value of a JSONPath with a sensitive last name is a secret unl
   expect(found('token')).toEqual(values)
 })
 
+test('no more headers are looked at than a run may have secrets', () => {
+  const received = Array.from({ length: 5 * LIMITS.secretValuesMax }, (_, at) => ({
+    header: 'Set-Cookie',
+    value: `visit=Zq7Rk2Lm${at}`,
+  }))
+  let looked = 0
+  const isCookie = (name: string) => name === 'Set-Cookie' && (looked++, true)
+  const found = definitionSecrets({ received }, isCookie)
+  expect(found.length).toBeGreaterThan(LIMITS.secretValuesMax)
+  expect(looked).toBeLessThanOrEqual(LIMITS.secretValuesMax)
+})
+
 test('an agent scrubs what it is asked to besides', () => {
   const definition = request({ headers: [{ key: 'X-Mine', value: 'of-mine' }] })
   expect(definitionSecrets(definition, (name) => name === 'X-Mine')).toEqual(['of-mine'])

@@ -42,11 +42,14 @@ function partsOf(text: string): string[] {
 }
 
 const BASE64 = /^[\w+/\r\n-]{14,}={0,2}$/
+/** What some programs mark it with, such as Supabase in cookies. */
+const BASE64_MARK = /^base64[-:]/
 /** What separates user and password in SASL PLAIN (RFC 4616). */
 const CONTROLS = /[^\P{Cc}\t\r\n]+/u
 
 /** The texts in base64, as stores of secrets give keys; none where it holds other bytes. */
-function textsIn(base64: string): string[] {
+function textsIn(secret: string): string[] {
+  const base64 = secret.replace(BASE64_MARK, '')
   if (!BASE64.test(base64.trim())) return []
   const bytes = Buffer.from(base64, 'base64')
   const texts = isUtf8(bytes) ? bytes.toString().split(CONTROLS) : []

@@ -90,7 +90,10 @@ function scrubberOf(parts: Parts): Scrubber {
       const clean = cleaned(value, { isSensitive, text, found })
       if (found.size === 0) return clean as typeof value
       // The value of a sensitive header may also stand elsewhere: in a message, in an echoed body.
-      const all = textsWithout([...finders, finderOf([...found])])
+      const known = new Set(settings.secrets)
+      const own = [...found].filter((one) => !known.has(one))
+      if (own.length === 0) return clean as typeof value
+      const all = textsWithout([...finders, finderOf(own)])
       return cleaned(value, { isSensitive, text: all, found }) as typeof value
     },
   }

@@ -21,7 +21,6 @@ const HEADERS: readonly string[] = [
   'x-authorization',
   'authentication',
   'x-functions-key',
-  'ocp-apim-subscription-key',
   'x-session-id',
   'x-amzn-oidc-data',
   'x-forwarded-client-cert',
@@ -33,7 +32,7 @@ const HEADERS: readonly string[] = [
  * and whether CORS allows credentials is a rule.
  */
 const PARTS =
-  /^(?!.*ratelimit|accesscontrolallowcredentials$).*(?:token|secret|passw(?:or)?d|passphrase|apikey|privatekey|credential|signature(?!algorithm)|jwt|(?:auth|access|application|account|encryption|signing|master)key$|authorization$|^(?:pwd|sig)$)/
+  /^(?!.*ratelimit|accesscontrolallowcredentials$).*(?:token|secret|passw(?:or)?d|passphrase|apikey|privatekey|credential|signature(?!algorithm)|jwt|(?:auth|access|application|account|encryption|signing|master|subscription)key$|authorization$|^(?:pwd|sig)$)/
 
 /**
  * The same test as the source of a regular expression, for who cannot import this: it is for names in small letters

@@ -68,8 +68,14 @@ function undisclosedOf({ answer, locations, received }: Trip, isOneOfSeveral: bo
   return { locations: locations ?? [], received: listed(received) }
 }
 
+/** Different headers: a server may send one any number of times. */
 function listed(received: readonly string[]) {
-  return received.flatMap((header, at) => (at % 2 === 0 ? { header, value: received[at + 1] } : []))
+  const headers = new Map<string, { header: string; value: string }>()
+  for (let at = 0; at + 1 < received.length; at += 2) {
+    const [header, value] = received.slice(at, at + 2) as [string, string]
+    headers.set(`${header}:${value}`, { header, value })
+  }
+  return [...headers.values()]
 }
 
 async function evaluateAnswer(

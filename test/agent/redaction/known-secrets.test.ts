@@ -40,6 +40,7 @@ test.each([
   ['a token of a cookie', 'Bearer%20Zq7Rk2Lm'],
   ['JSON in base64 of a cookie', encodeURIComponent(btoa('{"token":"Zq7Rk2Lm","a":[1]}'))],
   ['base64 in a field of JSON', JSON.stringify({ auth: btoa('{"token":"Zq7Rk2Lm"}') })],
+  ['base64 of a cookie of Supabase', `base64-${base64('{"access_token":"Zq7Rk2Lm"}')}`],
   ['JSON of a cookie of Express', encodeURIComponent('j:{"access_token":"Zq7Rk2Lm"}')],
   ['a field of JSON in base64', btoa('{"n":1,"private_key":"Zq7Rk2Lm"}').replace(/.{40}/, '$&\n')],
   ['a line of a text in base64', `${btoa('-----BEGIN KEY-----\nZq7Rk2Lm\n-----END KEY-----\n')}\n`],
