@@ -10,7 +10,7 @@ import { exchangeBy } from '../../network/http/http2-exchange.ts'
 import { HTTP1_ALPN, outgoingOf, type HttpTarget } from '../../network/http/target.ts'
 import type { Context } from '../monitor.ts'
 import { type ConnectionFacts, type ConnectionPhases, type Probed, reach } from '../probe.ts'
-import { Cookies, isRedirect, redirectTarget } from '../../network/http/redirects.ts'
+import { Cookies, isRedirect, locationOf, redirectTarget } from '../../network/http/redirects.ts'
 import { failureOf, isFailure, TargetFailure, targetFailure } from '../../network/target-failure.ts'
 import type { PeerFacts } from '../../network/tls/facts.ts'
 
@@ -58,7 +58,7 @@ export interface Trip {
   answer: Answer
   /** Headers and trailers of all answers, as they came: names and values in turn. */
   received: string[]
-  /** URLs of redirects as they came: with credentials, which are sent as Basic authentication. */
+  /** URLs of the headers `Location` as they came: with credentials, which are sent as Basic authentication. */
   locations?: string[]
   /** TLS of the last hop with TLS. */
   peer?: PeerFacts
@@ -135,6 +135,8 @@ async function goHop(step: Step, context: Context, progress: Progress): Promise<
     const { response, interim = [], sendMs, firstByteMs, downloadMs } = trip.answer
     const { rawHeaders = [], rawTrailers = [] } = response ?? {}
     trip.received = [...trip.received, ...interim, ...rawHeaders, ...rawTrailers]
+    const location = response === undefined ? null : locationOf(target, response)
+    if (location !== null) trip.locations = [...(trip.locations ?? []), location.href]
     if (response?.statusCode !== undefined) hop.statusCode = response.statusCode
     if (sendMs !== undefined) hop.phases.sendMs = sendMs
     if (firstByteMs !== undefined) hop.phases.firstByteMs = firstByteMs
@@ -201,7 +203,6 @@ async function following({ plan, trip, target, cookies }: Step): Promise<HttpTar
   const next = redirectTarget(target, response)
   const hop = trip.hops.at(-1) as Hop
   hop.location = next.shownUrl
-  trip.locations = [...(trip.locations ?? []), next.url.href]
   if (trip.hops.length > LIMITS.redirectsMax) {
     const message = `more than ${LIMITS.redirectsMax} redirects, the last one to ${next.shownUrl}`
     throw targetFailure('HTTP_REDIRECT_LIMIT', message, { redirectsMax: LIMITS.redirectsMax })

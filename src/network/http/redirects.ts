@@ -21,8 +21,7 @@ export function redirectTarget(from: HttpTarget, response: ResponseHead): HttpTa
   if (location === undefined || location === '') {
     throw targetFailure('HTTP_REDIRECT_INVALID', `status ${statusCode} came without a Location`)
   }
-  // Header bytes are read as Latin-1; servers that do not escape write UTF-8.
-  const url = URL.parse(Buffer.from(location, 'latin1').toString(), from.url.href)
+  const url = locationOf(from, response)
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
     const shown = url === null ? excerpt(location, 200) : `${url.protocol} address`
     throw targetFailure('HTTP_REDIRECT_INVALID', `cannot follow a redirect to ${shown}`, {
@@ -36,6 +35,13 @@ export function redirectTarget(from: HttpTarget, response: ResponseHead): HttpTa
   const body = asGet ? undefined : from.body
   const headers = carriedOver(from, url, asGet)
   return targetFor(url, { method, headers, body, locked: from.locked })
+}
+
+/** The URL of the header `Location`; null without one that is valid. */
+export function locationOf(from: HttpTarget, { headers }: ResponseHead): URL | null {
+  if (headers.location === undefined) return null
+  // Header bytes are read as Latin-1; servers that do not escape write UTF-8.
+  return URL.parse(Buffer.from(headers.location, 'latin1').toString(), from.url.href)
 }
 
 const ABOUT_THE_BODY = /^(content-.*|transfer-encoding)$/i

@@ -187,6 +187,16 @@ test('secrets of the redirects of all addresses are known to the run', async () 
   })
 })
 
+test('the URL of a redirect that is not followed is known to the run', async () => {
+  await using server = await startHttpServer((_, response) => {
+    response.writeHead(302, { location: 'https://files.test/a?X-Amz-Signature=5f2a' }).end()
+  })
+  const { undisclosed } = await checkUrl(`http://${server.authority}/`, { followRedirects: false })
+  expect(undisclosed).toMatchObject({
+    locations: ['https://files.test/a?X-Amz-Signature=5f2a'],
+  })
+})
+
 test('headers of interim answers, all of a name, and trailers are known to the run', async () => {
   await using server = await startRawServer((socket) => {
     const interim = 'HTTP/1.1 103 Early Hints\r\nX-Token: of-hints\r\n\r\n'
