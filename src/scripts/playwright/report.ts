@@ -177,9 +177,15 @@ export class PlaywrightReportBuilder {
     const attempt = this.#attempt(id, retry)
     // What belongs to no test is in the output of the whole run.
     if (attempt === undefined) return
-    const room = REPORT_BOUNDS.outputCharsPerAttemptMax - attempt.output.length
-    if (text.length > room) this.#leftOut++
-    if (room > 0) attempt.output += text.length > room ? excerpt(text, room - 1) : text
+    const { outputCharsPerAttemptMax: charsMax } = REPORT_BOUNDS
+    const room = charsMax - attempt.output.length
+    if (text.length <= room) {
+      attempt.output += text
+      return
+    }
+    this.#leftOut++
+    // An ellipsis shows the cut, also where the texts before filled it: parts of secrets are searched for there.
+    if (!attempt.output.endsWith('…')) attempt.output = excerpt(attempt.output + text, charsMax - 1)
   }
 
   #attachment({ id, retry, name, contentType, path, bytes, body }: EventOf<'attachment'>): void {
