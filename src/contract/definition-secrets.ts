@@ -274,8 +274,8 @@ export const WORDS = /^(?:[a-z]{0,15}(?:[^A-Za-z\d]|$))*$/
 /** A day, perhaps with a time. */
 export const DATE = /^\d{4}-\d\d-\d\d(?:T[\d:.]*Z?)?$/
 
-/** A path or a URL without credentials. */
-const PAGE = /^(?:https?:\/)?\/[^@]*$/
+/** The path of a page, perhaps after a host, without credentials. */
+const PAGE = /^(?:https?:\/\/[^/?#@]*|(?=\/))([^@]*)$/
 /** Texts, and what stands outside of them. */
 const JSON_PARTS = /"(?:[^"\\]|\\.)*"|[\w.+-]+/g
 
@@ -286,7 +286,8 @@ const JSON_PARTS = /"(?:[^"\\]|\\.)*"|[\w.+-]+/g
 function isOrdinary(value: string): boolean {
   const plain = decoded(value)
   if (isShortOrPlain(plain) || DATE.test(plain)) return true
-  if (PAGE.test(plain)) return WORDS.test(plain)
+  const [isPage, path = ''] = PAGE.exec(plain) ?? []
+  if (isPage !== undefined) return WORDS.test(path)
   const isJson = /^[[{]/.test(plain) && typeof jsonOf(plain) === 'object'
   return isJson && (plain.match(JSON_PARTS) ?? []).every(isShortOrPlain)
 }

@@ -123,7 +123,7 @@ test('of headers that were received, short plain words are no secrets', () => {
 
 test.each([
   'https://user:Zq7Rk2Lm@a.test/login',
-  'https://Zq7Rk2Lm.a.test/',
+  'https://a.test/Zq7Rk2Lm',
   '[4f:9a:2c:71:be:03:5d:e8:11:aa]',
   '{ab-12}{cd-34}{ef-56}',
 ])('what only looks like a page or JSON is searched for: %s', (value) => {
@@ -144,6 +144,8 @@ test.each([
   'true,true',
   'no-check!',
   '%2Fmy%2Fsettings',
+  'https%3A%2F%2Fshop-7.test%3A8443%2F',
+  'http://127.0.0.1:3000/my/settings',
   '2026-11-28',
   '{"width":1280,"height":720}',
 ])('a cookie of %s is not searched for elsewhere: it stands in any text', (value) => {

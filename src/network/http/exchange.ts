@@ -40,7 +40,7 @@ export interface ResponseHead {
 /** The answer; filled in as it arrives, so that a failure preserves the part received so far. */
 export interface Answer {
   response?: ResponseHead
-  /** Raw headers of interim answers (1xx), the first ones of many; only of HTTP/1.1. */
+  /** Raw headers of interim answers (1xx), only of HTTP/1.1. */
   interim?: string[]
   body: Body
   /** Bytes after the head of a switch of protocols; only with `keepsUpgraded`. */
@@ -192,7 +192,7 @@ class Http1Exchange extends Exchange {
     client.on('information', ({ rawHeaders }) => {
       this.#interim(rawHeaders)
       this.firstByteAt = 0
-      socket.once('data', this.#onData)
+      socket.off('data', this.#onData).once('data', this.#onData)
     })
     // The parser reports an answer only when the whole head is there.
     socket.once('data', this.#onData)
@@ -204,11 +204,11 @@ class Http1Exchange extends Exchange {
     else socket.pause()
   }
 
-  /** Keeps the headers of interim answers, of which a target may send any number, up to the size of one head. */
+  /** Keeps the headers of interim answers, which together may have the size of one head. */
   #interim(texts: readonly string[]): void {
     for (const { length } of texts) this.#interimChars += length
-    if (this.#interimChars <= LIMITS.headerBytesMax)
-      (this.parts.answer.interim ??= []).push(...texts)
+    if (this.#interimChars > LIMITS.headerBytesMax) this.fail(headersTooLarge())
+    else (this.parts.answer.interim ??= []).push(...texts)
   }
 
   #onResponse(response: IncomingMessage): void {

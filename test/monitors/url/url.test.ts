@@ -215,6 +215,15 @@ test('headers of interim answers, all of a name, and trailers are known to the r
   ])
 })
 
+test('interim answers are limited together, as one head is', async () => {
+  const interim = `HTTP/1.1 103 Early Hints\r\nLink: ${'x'.repeat(1024)}\r\n\r\n`
+  await using server = await startRawServer((socket) => {
+    socket.once('data', () => socket.end(`${interim.repeat(100)}HTTP/1.1 204 No Content\r\n\r\n`))
+  })
+  const { codes } = await checkUrl(`http://${server.authority}/`)
+  expect(codes).toEqual(['HTTP_HEADERS_TOO_LARGE'])
+})
+
 test('addresses of which one is forbidden are not probed in part', async () => {
   const resolver = fixedResolver({ 'half.test': ['127.0.0.1', '169.254.169.254'] })
   const result = await checkUrl('http://half.test/', { allAddresses: true }, {}, { resolver })
