@@ -6,7 +6,9 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { brotliDecompress, gunzip, gzip } from 'node:zlib'
 import type { Dispatcher } from 'undici'
+import { echoedSecrets, urlSecrets } from '../../contract/definition-secrets.ts'
 import { VERSION } from '../../contract/versions.ts'
+import { createScrubber, type Scrubber } from '../redaction/scrub.ts'
 import { LinkError, linkErrorFrom, proxyErrorFrom, routeText, type Route } from './link-error.ts'
 import {
   directConnector,
@@ -91,6 +93,8 @@ const ANSWER_BYTES_MAX = 1024 * 1024
 /** Sync, deliveries and artifacts go at the same time. */
 const CONNECTIONS_MAX = 8
 const IDLE_CONNECTION_MS = 60_000
+/** What is read of an answer that refuses a call. */
+const REFUSAL_BYTES_MAX = 65_536
 
 /** Connects to nothing before its first request. */
 export class PlatformLink {
@@ -100,6 +104,8 @@ export class PlatformLink {
   readonly #pool: InstanceType<typeof Pool>
   readonly #connectMs: number
   readonly #headers: Record<string, string>
+  /** For the credentials of the headers. */
+  readonly #scrub: Scrubber
   /** Before the path of each request. */
   readonly #base: string
   /** Connections so far. */
@@ -130,6 +136,8 @@ export class PlatformLink {
       'user-agent': `Vedette/${VERSION}`,
       'accept-encoding': 'gzip, br',
     }
+    const sent = [this.#headers['authorization'] ?? '', authorization ?? ''].flatMap(echoedSecrets)
+    this.#scrub = createScrubber({ secrets: [...sent, ...urlSecrets(options.proxyUrl ?? '')] })
   }
 
   /**
@@ -284,7 +292,12 @@ export class PlatformLink {
       const text = 'rejected the credentials (407); check user and password in HTTP_PROXY'
       throw new LinkError('PROXY', `the proxy ${this.#proxy.shown} ${text}`)
     }
-    if (status < 300 || status >= 400) return answer
+    if (status < 300) return answer
+    if (status >= 400) {
+      // A gateway may repeat the credentials that it refuses, and readiness shows what it says.
+      const said = answer.body.toString('utf8', 0, REFUSAL_BYTES_MAX)
+      return { ...answer, body: Buffer.from(this.#scrub.text(said)) }
+    }
     const to = shownLocation(headers.location, this.#url)
     const text = `answers with a redirect (${status})${to === undefined ? '' : ` to ${to}`}`
     throw new LinkError('REDIRECTED', `${this.#where()} ${text}; set PLATFORM_URL to where it is`)

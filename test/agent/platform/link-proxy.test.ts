@@ -33,6 +33,21 @@ test.each<[string, string, (at: string) => string]>([
   expect(proxy.requestLines).toHaveLength(1)
 })
 
+test('a refusal that repeats the credentials of the call is read without them', async () => {
+  const gateway = await opened(
+    startHttpServer(({ headers }, response) => {
+      const given = `${headers.authorization} ${headers['proxy-authorization']} ${CREDENTIALS}`
+      response.writeHead(403).end(JSON.stringify({ message: `not allowed: ${given}` }))
+    }),
+  )
+  const link = linkTo('http://127.0.0.1:9', { proxyUrl: withCredentials(gateway.authority) })
+  const { status, body } = await link.request(anAsk())
+  expect(status).toBe(403)
+  expect(JSON.parse(body.toString())).toEqual({
+    message: 'not allowed: [scrubbed] [scrubbed] [scrubbed]',
+  })
+})
+
 test('a proxy is not used for hosts of NO_PROXY', async () => {
   const platform = await opened(startHttpsServer(authority.issue(), hello))
   const proxy = await opened(startConnectProxy())
