@@ -142,6 +142,7 @@ async function runTests(
   host.close()
   if (!quiet) {
     say(live.closing(result))
+    stderr.write(live.summary(result))
     if (scrubsAll(named.scrubber())) stderr.write(`left out: ${ALL_SCRUBBED}\n`)
     if (result.artifacts.length > 0) stderr.write(`files: ${output}\n`)
   }

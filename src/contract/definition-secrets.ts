@@ -118,9 +118,10 @@ function* named(
   if (typeof property === 'string' && typeof target === 'string') {
     if (isSecretOf(property, target, isSensitive)) yield* parts(target, [...path, 'target'])
   }
-  const isWithoutPassword = typeof username === 'string' && (password ?? '') === ''
-  const user = isWithoutPassword ? secretOf(username, '') : ''
-  if (user !== '') yield { value: user, path: [...path, 'username'] }
+  if (typeof username !== 'string') return
+  // The password is found by its name.
+  for (const value of secretsOf(username, typeof password === 'string' ? password : ''))
+    if (value !== password) yield { value, path: [...path, 'username'] }
 }
 
 /** What the property of an assertion on a text has, but no name of a header. */
@@ -192,22 +193,22 @@ export function parseUrl(text: string): URL | null {
   return URL.parse(text.replace(FURTHER_HOSTS, '$1'))
 }
 
-/** A user from this length on, next to a password that is a word, is a key. UTF-16 units. */
+/** A user from this length on, next to a password that is a word such as `x-oauth-basic`, is a key. UTF-16 units. */
 const KEY_CHARS_MIN = 16
 
 /** The secret in the credentials of a URL, as it stands there and decoded; none where there are no credentials. */
 export function urlSecrets(url: string): string[] {
   const { username = '', password = '' } = parseUrl(url) ?? {}
-  const found = [secretOf(username, password)]
-  // `https://key:x-oauth-basic@…`
-  if (PLAIN_WORD.test(password) && username.length >= KEY_CHARS_MIN) found.push(username)
-  return found.filter((one) => one !== '').flatMap((part) => [part, decoded(part)])
+  return secretsOf(username, password).flatMap((part) => [part, decoded(part)])
 }
 
-/** The password, or a user without one, which is often a key; none for a plain word. */
-function secretOf(username: string, password: string): string {
-  if (password !== '') return password
-  return PLAIN_WORD.test(username) ? '' : username
+/** The password, and a user that is a key: next to no password, a very short one as in `key:X`, or a word. */
+function secretsOf(username: string, password: string): string[] {
+  const isKey =
+    password.length < SECRET_CHARS_MIN
+      ? !PLAIN_WORD.test(username)
+      : PLAIN_WORD.test(password) && username.length >= KEY_CHARS_MIN
+  return [password, ...(isKey ? [username] : [])].filter((one) => one !== '')
 }
 
 /** `deleted`, `undefined`, `no-check`: settings, and what a program without its secret says. */
@@ -246,12 +247,12 @@ export function headerSecrets(value: string): string[] {
   const pairs = value.includes('=') ? cookieValues(value) : []
   const basic = scheme?.[1]?.toLowerCase() === 'basic' ? textOf(credentials) : ''
   const colon = basic.indexOf(':')
-  const secret = secretOf(basic.slice(0, Math.max(0, colon)), basic.slice(colon + 1))
+  const secrets = secretsOf(basic.slice(0, Math.max(0, colon)), basic.slice(colon + 1))
   const parameters = [...credentials.matchAll(SECRET_PARAMETER)].map((one) => one[1] as string)
   // Of cookies the values are enough: many sites change one with each answer.
   const isCookies = value.includes(';') && (pairs[0] ?? '').length >= ECHO_CHARS_MIN
   const whole = isCookies ? '' : value
-  return [whole, credentials, secret, ...parameters, ...pairs].filter(
+  return [whole, credentials, ...secrets, ...parameters, ...pairs].filter(
     (one) => one.length >= ECHO_CHARS_MIN,
   )
 }

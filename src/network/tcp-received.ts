@@ -3,6 +3,7 @@
 import type { Socket } from 'node:net'
 import type { Failure } from '../contract/failure.ts'
 import { LIMITS } from '../contract/versions.ts'
+import { addChunk } from './chunks.ts'
 import { connectionFailure } from './connect-errors.ts'
 import { targetFailure } from './target-failure.ts'
 
@@ -102,7 +103,7 @@ export class Received {
     this.lastAt = performance.now()
     this.firstAt ??= this.lastAt
     this.bytes += chunk.length
-    this.#chunks.push(chunk)
+    addChunk(this.#chunks, chunk)
     this.#news = true
     // Without a waiting reader, the limit has to be enforced here. Not as an end: `more` names the cause.
     if (this.bytes > LIMITS.tcpReadBytesMax) {

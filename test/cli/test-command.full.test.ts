@@ -4,6 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
+import { LIMITS } from '../../src/contract/versions.ts'
 import { eventually } from '../support/eventually.ts'
 import { startVedette } from '../support/platform/platform-process.ts'
 import { processesIn } from '../support/processes-in.ts'
@@ -56,6 +57,23 @@ test('fails', () => {
     expect([code, stdout + stderr]).toEqual([1, shown])
     expect(stdout + stderr).not.toContain('RESPAUTH')
   }
+})
+
+test('with more values than a run may have, the last line still has the verdict', async () => {
+  const args = suite(`import { test } from '@playwright/test'
+test('fails', async () => {
+  for (let at = 0; at < ${LIMITS.secretValuesMax}; at += 100) {
+    const headers = Array.from({ length: 200 }, (_, nth) => ['x-token-' + nth, 'Zq7Rk2Lm' + (at + nth)])
+    await fetch('http://127.0.0.1:60009/', { headers }).catch(() => {})
+  }
+  throw new Error('out of stock')
+})`)
+  const env = { TOOLS_DIR: suiteHost().tools.folder, TMPDIR: temporaryFolder() }
+  const { code, stderr } = await startVedette(args, env).ended
+  expect(code).toBe(1)
+  expect(stderr).toMatch(/^\[scrubbed\]$/m)
+  expect(stderr).toMatch(/^failed: 1 failed, /m)
+  expect(stderr).not.toContain('out of stock')
 })
 
 test('lines during a run have no value of a header that was sent before', async () => {

@@ -94,6 +94,7 @@ describe('a key in place of the user', () => {
   test.each<[string, object, string[]]>([
     ['of basic authentication', { basicAuth: { username: 'key-42', password: '' } }, ['key-42']],
     ['of a URL', { url: 'http://key%2F42:@a.test/' }, ['key%2F42', 'key/42']],
+    ['with a short password', { basicAuth: { username: 'key-42', password: 'X' } }, ['key-42']],
     ['is none with a password', { basicAuth: { username: 'joe-42', password: 'pw-42' } }, []],
     [
       'is none as a plain word',

@@ -26,15 +26,9 @@ export class SuiteLive {
     else if (event.event === 'error') this.#errors.push(event.error.message)
   }
 
-  /** What went wrong, and the closing line. */
-  closing(result: Result): string {
-    const { verdict, failures, durationMs, observed } = result
+  /** What went wrong. */
+  closing({ failures, observed }: Result): string {
     const details = this.#errors.map((text) => `\n${indented(text)}\n`)
-    const stats = (observed['stats'] ?? {}) as Record<string, number>
-    const counts = Object.entries(COUNTED)
-      .filter(([key]) => (stats[key] ?? 0) > 0)
-      .map(([key, label]) => `${stats[key]} ${label}`)
-    const seconds = `${(durationMs / 1000).toFixed(1)} s`
     const { notes = [], artifactsLeftOut = [] } = observed as Record<string, string[]>
     return [
       ...details,
@@ -42,8 +36,17 @@ export class SuiteLive {
       ...notes.map((note) => `note: ${printable(note)}\n`),
       ...artifactsLeftOut.map((file) => `left out: ${printable(file)}\n`),
       ...failures.map(({ code, message }) => `${code}: ${indented(message).trimStart()}\n`),
-      `${verdictLabel(verdict, this.#colour, 0)}: ${[...counts, seconds].join(', ')}\n`,
     ].join('')
+  }
+
+  /** The last line: the verdict and numbers, which hold no secret. */
+  summary({ verdict, durationMs, observed }: Result): string {
+    const stats = (observed['stats'] ?? {}) as Record<string, number>
+    const counts = Object.entries(COUNTED)
+      .filter(([key]) => (stats[key] ?? 0) > 0)
+      .map(([key, label]) => `${stats[key]} ${label}`)
+    const seconds = `${(durationMs / 1000).toFixed(1)} s`
+    return `${verdictLabel(verdict, this.#colour, 0)}: ${[...counts, seconds].join(', ')}\n`
   }
 
   #begin({ tests, workers, playwright }: Event<'begin'>): void {

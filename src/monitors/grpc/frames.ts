@@ -4,6 +4,7 @@ import { GRPC_LIMITS, type GrpcCode } from './definition.ts'
 import { promisify } from 'node:util'
 import { gunzip, inflate } from 'node:zlib'
 import { LIMITS } from '../../contract/versions.ts'
+import { addChunk } from '../../network/chunks.ts'
 import { bodyBudget } from '../../network/http/body-budget.ts'
 import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
@@ -46,7 +47,7 @@ export class MessageReader {
       const part = chunk.subarray(at, at + this.#missing)
       at += part.length
       this.#missing -= part.length
-      this.#parts.push(part)
+      addChunk(this.#parts, part)
       if (this.#missing === 0) whole.push(this.#end())
     }
     return whole

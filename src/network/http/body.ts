@@ -11,6 +11,7 @@ import {
 } from 'node:zlib'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
+import { addChunk } from '../chunks.ts'
 import { bodyBudget } from './body-budget.ts'
 
 export interface Body {
@@ -122,7 +123,7 @@ function buffer(body: Body, chunk: Buffer, bufferBytes: number): boolean {
   const bytes = Math.min(bufferBytes - body.bufferedBytes, chunk.length)
   if (bytes <= 0 || body.released) return true
   if (!bodyBudget.reserve(bytes)) return false
-  body.chunks.push(chunk.length > bytes ? chunk.subarray(0, bytes) : chunk)
+  addChunk(body.chunks, chunk.length > bytes ? chunk.subarray(0, bytes) : chunk)
   body.bufferedBytes += bytes
   return true
 }
