@@ -120,8 +120,8 @@ function* named(
   }
   if (typeof username !== 'string') return
   // The password is found by its name.
-  for (const value of secretsOf(username, typeof password === 'string' ? password : ''))
-    if (value !== password) yield { value, path: [...path, 'username'] }
+  for (const secret of secretsOf(username, typeof password === 'string' ? password : ''))
+    if (secret !== password) yield { value: secret, path: [...path, 'username'] }
 }
 
 /** What the property of an assertion on a text has, but no name of a header. */
@@ -167,19 +167,18 @@ function* parts(value: string, path: Path): Generator<FoundSecret> {
   for (const part of echoedSecrets(value)) yield { value: part, path }
 }
 
-/** Credentials of a URL, and its parameters of sensitive names. */
+/** Credentials of a URL, and its parameters of sensitive names, also in the fragment, as OAuth has them. */
 function* urlParts(
   text: string,
   path: Path,
   isSensitive: (name: string) => boolean,
 ): Generator<FoundSecret> {
-  if (!text.includes('://') || !/[@?]/.test(text)) return
+  if (!text.includes('://') || !/[@?#]/.test(text)) return
   for (const value of urlSecrets(text)) yield { value, path }
-  const { search = '', searchParams } = parseUrl(text) ?? {}
+  const { search = '', hash = '', searchParams } = parseUrl(text) ?? {}
   // As they stand there, too: escapes may be no UTF-8.
-  const written = search
-    .slice(1)
-    .split('&')
+  const written = [search, hash]
+    .flatMap((one) => one.slice(1).split('&'))
     .map((one) => one.split(/=(.*)/s, 2))
   for (const [name = '', value = ''] of [...(searchParams ?? []), ...written])
     if (isSensitive(name)) yield { value, path }
@@ -242,7 +241,8 @@ const ECHO_CHARS_MIN = 6
  * authentication, parameters of other schemes (`Token token="…", …`); of several cookies, their values.
  */
 export function headerSecrets(value: string): string[] {
-  const scheme = /^([\w-]+)\s+(\S.*)$/.exec(value)
+  // A script may have given it an end of line.
+  const scheme = /^([\w-]+)\s+(\S.*)$/s.exec(value.trim())
   const credentials = scheme?.[2] ?? ''
   const pairs = value.includes('=') ? cookieValues(value) : []
   const basic = scheme?.[1]?.toLowerCase() === 'basic' ? textOf(credentials) : ''

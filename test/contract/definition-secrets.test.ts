@@ -111,6 +111,10 @@ describe('a key in place of the user', () => {
     expect(headerSecrets(`Basic ${btoa('user:größe-9')}`)).toContain('größe-9')
   })
 
+  test('of a header that ends a line', () => {
+    expect(headerSecrets('Bearer Zq7Rk2Lm\n')).toContain('Zq7Rk2Lm')
+  })
+
   test('of a proxy', () => {
     expect(urlSecrets('http://key-42:@proxy.test:3128')).toContain('key-42')
     expect(urlSecrets('http://proxy.test:3128')).toEqual([])
@@ -158,6 +162,8 @@ test('parameters of a URL are secrets by their names, as those of a list are', (
   const url = 'https://a.test/?api_key=key%2F42&page=7'
   const found = definitionSecrets(request({ url }), (name) => name === 'api_key')
   expect(found).toEqual(['key/42', 'key%2F42'])
+  const inFragment = request({ url: 'https://a.test/#api_key=key-42&page=7' })
+  expect(definitionSecrets(inFragment, (name) => name === 'api_key')).toEqual(['key-42'])
   const word = request({ url: 'https://a.test/?password=sunshine' })
   expect(definitionSecrets(word, (name) => name === 'password')).toEqual(['sunshine'])
 })

@@ -176,6 +176,9 @@ export abstract class Exchange {
   }
 }
 
+/** An interim answer without headers: its first and its empty line. */
+const INTERIM_CHARS = 'HTTP/1.1 100 Continue\r\n\r\n'.length
+
 class Http1Exchange extends Exchange {
   readonly #onData = () => this.firstByte()
   #interimChars = 0
@@ -206,6 +209,7 @@ class Http1Exchange extends Exchange {
 
   /** Keeps the headers of interim answers, which together may have the size of one head. */
   #interim(texts: readonly string[]): void {
+    this.#interimChars += INTERIM_CHARS
     for (const { length } of texts) this.#interimChars += length
     if (this.#interimChars > LIMITS.headerBytesMax) this.fail(headersTooLarge())
     else (this.parts.answer.interim ??= []).push(...texts)

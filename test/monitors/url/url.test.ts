@@ -215,10 +215,13 @@ test('headers of interim answers, all of a name, and trailers are known to the r
   ])
 })
 
-test('interim answers are limited together, as one head is', async () => {
-  const interim = `HTTP/1.1 103 Early Hints\r\nLink: ${'x'.repeat(1024)}\r\n\r\n`
+test.each([
+  ['with headers', `HTTP/1.1 103 Early Hints\r\nLink: ${'x'.repeat(1024)}\r\n\r\n`, 100],
+  ['without headers', 'HTTP/1.1 100 Continue\r\n\r\n', 3000],
+])('interim answers %s are limited together, as one head is', async (_, interim, count) => {
+  const whole = interim.repeat(count) + answer('204 No Content')
   await using server = await startRawServer((socket) => {
-    socket.once('data', () => socket.end(`${interim.repeat(100)}HTTP/1.1 204 No Content\r\n\r\n`))
+    socket.once('data', () => socket.end(whole))
   })
   const { codes } = await checkUrl(`http://${server.authority}/`)
   expect(codes).toEqual(['HTTP_HEADERS_TOO_LARGE'])
