@@ -54,6 +54,7 @@ test.each([
   ['a line with a backslash', 'ab12cd\\nef34gh\nsecond line of it', 'ab12cd\\nef34gh'],
   ['a setting in braces', 'DRIVER=x;PWD={Zq7;Rk2Lm};', 'Zq7;Rk2Lm'],
   ['a setting of npm', '//npm.test/:_auth=Zq7Rk2Lm'],
+  ['a key of a subscription', 'a=1;Subscription-Key=Zq7Rk2Lm'],
   ['a short name of settings', 'DB_PASS=Zq7Rk2Lm'],
   ['the same in camel case', 'a=1;dbPass=Zq7Rk2Lm;b=2'],
   ['a user with an apostrophe', "https://2VW'k72Wz9@h.test/x", "2VW'k72Wz9"],
