@@ -1,28 +1,48 @@
-// Set of distinct secret values of any length, bounded in number.
+// Set of distinct secret values of any length, bounded in number and in characters.
 import { createHash } from 'node:crypto'
 import { LIMITS } from './versions.ts'
 
 /** Longer ones are compared by a hash: V8 hashes very long strings by their length alone. UTF-16 units. */
 const HASHED_CHARS_MAX = 1024
 
+/** Limits of a set: its values, and their characters together. */
+export interface SecretBounds {
+  valuesMax: number
+  charactersMax: number
+}
+
+/** Of a definition, or of what one attempt receives: so much is prepared in one step. */
+export const SECRET_BOUNDS: SecretBounds = {
+  valuesMax: LIMITS.secretValuesMax,
+  charactersMax: LIMITS.secretsCharactersMax,
+}
+
+/** Of a run of user code, which may receive new cookies with thousands of answers. */
+export const USER_CODE_BOUNDS: SecretBounds = {
+  valuesMax: LIMITS.userCodeSecretValuesMax,
+  charactersMax: LIMITS.userCodeSecretsCharactersMax,
+}
+
 /** Distinct secret values. Values beyond the limits only set `isOver`. */
 export class SecretSet implements Iterable<string> {
-  readonly #values = new Map<string, string>()
+  readonly bounds: SecretBounds
+  readonly #keys = new Set<string>()
+  readonly #values: string[] = []
   #characters = 0
 
-  constructor(values: Iterable<string> = []) {
+  constructor(values: Iterable<string> = [], bounds = SECRET_BOUNDS) {
+    this.bounds = bounds
     for (const one of values) this.add(one)
   }
 
   get size(): number {
-    return this.#values.size
+    return this.#values.length
   }
 
   /** Whether a limit is exceeded. */
   get isOver(): boolean {
-    return (
-      this.#values.size > LIMITS.secretValuesMax || this.#characters > LIMITS.secretsCharactersMax
-    )
+    const { valuesMax, charactersMax } = this.bounds
+    return this.#values.length > valuesMax || this.#characters > charactersMax
   }
 
   /** Adds a value, of one over `secretCharactersMax` as much as shows that it is. */
@@ -31,13 +51,19 @@ export class SecretSet implements Iterable<string> {
     const part = knownPart(value)
     const key =
       part.length <= HASHED_CHARS_MAX ? part : createHash('sha256').update(part).digest('base64')
-    if (this.#values.has(key)) return
-    this.#values.set(key, part)
+    if (this.#keys.has(key)) return
+    this.#keys.add(key)
+    this.#values.push(part)
     this.#characters += part.length
   }
 
   [Symbol.iterator](): Iterator<string> {
     return this.#values.values()
+  }
+
+  /** The values from the one at a position on, in the order in which they were added. */
+  from(position: number): string[] {
+    return this.#values.slice(position)
   }
 }
 

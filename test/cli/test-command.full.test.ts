@@ -62,7 +62,7 @@ test('fails', () => {
 test('with more values than a run may have, the last line still has the verdict', async () => {
   const args = suite(`import { test } from '@playwright/test'
 test('fails', async () => {
-  for (let at = 0; at < ${LIMITS.secretValuesMax}; at += 100) {
+  for (let at = 0; at < ${LIMITS.userCodeSecretValuesMax}; at += 100) {
     const headers = Array.from({ length: 200 }, (_, nth) => ['x-token-' + nth, 'Zq7Rk2Lm' + (at + nth)])
     await fetch('http://127.0.0.1:60009/', { headers }).catch(() => {})
   }

@@ -1,9 +1,9 @@
 // Aim: many long secrets with a common prefix are distinguished in linear time, and exceeded limits are reported.
 import { expect, test } from 'vitest'
-import { SecretSet } from '../../src/contract/secret-set.ts'
+import { SECRET_BOUNDS, SecretSet, USER_CODE_BOUNDS } from '../../src/contract/secret-set.ts'
 import { LIMITS } from '../../src/contract/versions.ts'
 
-const { secretCharactersMax, secretValuesMax, secretsCharactersMax } = LIMITS
+const { secretCharactersMax } = LIMITS
 const long = (at: number, length = secretCharactersMax) =>
   `${'a'.repeat(length - 4)}${String(at).padStart(4, '0')}`
 
@@ -14,17 +14,20 @@ test('values count once; of one over the limit, so much is kept that this shows'
   expect(kept?.length).toBe(secretCharactersMax + 1)
 })
 
-test('too many values and too many characters show, also in a copy', () => {
-  const values = Array.from({ length: secretValuesMax + 5 }, (_, at) => `value-${at}`)
-  const most = secretsCharactersMax / secretCharactersMax
+test.each([
+  ['a definition', SECRET_BOUNDS],
+  ['user code', USER_CODE_BOUNDS],
+])('too many values and too many characters of %s show, also in a copy', (_name, bounds) => {
+  const values = Array.from({ length: bounds.valuesMax + 5 }, (_, at) => `value-${at}`)
+  const most = bounds.charactersMax / secretCharactersMax
   const texts = Array.from({ length: most + 5 }, (_, at) => long(at))
   for (const [all, max] of [
-    [values, secretValuesMax],
+    [values, bounds.valuesMax],
     [texts, most],
   ] as const) {
-    expect(new SecretSet(all.slice(0, max)).isOver).toBe(false)
-    const over = new SecretSet(all)
+    expect(new SecretSet(all.slice(0, max), bounds).isOver).toBe(false)
+    const over = new SecretSet(all, bounds)
     expect(over.size).toBe(max + 1)
-    expect(new SecretSet(over).isOver).toBe(true)
+    expect(new SecretSet(over, bounds).isOver).toBe(true)
   }
 })

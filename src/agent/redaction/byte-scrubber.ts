@@ -3,6 +3,7 @@
 // two chunks are found too.
 import { echoedSecrets, NAMED_VALUE_CHARS_MAX } from '../../contract/definition-secrets.ts'
 import { jsonOf } from '../../contract/exact-json.ts'
+import { USER_CODE_BOUNDS } from '../../contract/secret-set.ts'
 import { FILE_MARKS, partSpans } from './cut-parts.ts'
 import { SCRUBBED, urlCredentials } from './scrub.ts'
 import { type Finder, joined, SecretFinder, type Span } from './secret-finder.ts'
@@ -27,7 +28,7 @@ export function byteRules(
   secrets: Iterable<string>,
   isSensitive: (name: string) => boolean,
 ): ByteRules {
-  const finder = new SecretFinder(secrets)
+  const finder = new SecretFinder(secrets, USER_CODE_BOUNDS)
   const partBytes = finder.longest * SPELLING_BYTES_MAX
   const overlapBytes = Math.max(OVERLAP_BYTES_MIN, partBytes)
   return { isSensitive, finder, overlapBytes, partBytes }

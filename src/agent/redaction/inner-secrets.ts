@@ -4,6 +4,7 @@ import { isUtf8 } from 'node:buffer'
 import {
   DATE,
   decoded,
+  echoedSecrets,
   headerSecrets,
   isShortWord,
   parseUrl,
@@ -116,7 +117,10 @@ function partsOfUrls(text: string): string[] {
 /** Shorter numbers, such as the lifetime of a token, stand in other texts as well. */
 const NUMBER_CHARS_MIN = 6
 
-/** Values of the sensitive fields of JSON at any depth, and of the lists in them; of a text in quotes, the text. */
+/**
+ * Values of the sensitive fields of JSON at any depth, and of the lists in them; of a text in quotes, the text. So are
+ * `value` fields next to `name`, as in the `storageState` of Playwright, as far as they would be in a cookie.
+ */
 function fieldsOf(secret: string): string[] {
   const found: string[] = []
   const root = jsonOf(secret)
@@ -129,6 +133,8 @@ function fieldsOf(secret: string): string[] {
     open.push({ value: jsonOf(text), isSecret: false })
     if (typeof value !== 'object' || value === null) continue
     const isList = Array.isArray(value)
+    const { name: title, value: named } = value as Record<string, unknown>
+    if (typeof title === 'string' && typeof named === 'string') found.push(...echoedSecrets(named))
     for (const [name, field] of Object.entries(value as Record<string, unknown>))
       open.push({ value: field, isSecret: isList ? isSecret : isField(name) })
   }

@@ -1,7 +1,7 @@
 // The secrets of a run as the needles that are looked for in decoded views of a text: few spellings of each.
 import { isShortWord, PLAIN_WORD, SECRET_CHARS_MIN } from '../../contract/definition-secrets.ts'
 import { jsonOf } from '../../contract/exact-json.ts'
-import { SecretSet } from '../../contract/secret-set.ts'
+import { type SecretBounds, SecretSet } from '../../contract/secret-set.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { decimalEscape } from '../../network/dns/text.ts'
 import { innerSecrets } from './inner-secrets.ts'
@@ -11,8 +11,8 @@ import { mayBeEscaped, plainView, withoutEscapes } from './text-views.ts'
 /** Rounds of escaping that are decoded: JSON in JSON in a URL, and what the secret itself looks like. */
 export const ESCAPE_ROUNDS_MAX = 6
 
-/** Lines of values and their spellings; more take seconds to prepare. */
-const NEEDLES_MAX = 40_000
+/** Lines of values and their spellings, for each value that there may be. */
+const NEEDLES_PER_VALUE_MAX = 8
 
 /** There are more values than a run may know. The message says nothing about them. */
 class TooManySecrets extends Error {
@@ -26,8 +26,8 @@ class TooManySecrets extends Error {
  * Needles for secrets. Those under 3 characters are ignored; of those over `secretCharactersMax`, the first part is
  * taken. Throws TooManySecrets.
  */
-export function needlesOf(secrets: Iterable<string>): Needle[] {
-  const values = new SecretSet(secrets)
+export function needlesOf(secrets: Iterable<string>, bounds?: SecretBounds): Needle[] {
+  const values = new SecretSet(secrets, bounds)
   const given = [...values]
   for (const secret of given) {
     if (values.isOver) break
@@ -35,11 +35,12 @@ export function needlesOf(secrets: Iterable<string>): Needle[] {
   }
   if (values.isOver) throw new TooManySecrets()
   const needles: Needle[] = []
+  const needlesMax = NEEDLES_PER_VALUE_MAX * values.bounds.valuesMax
   for (const secret of values) {
     if (secret.length < SECRET_CHARS_MIN) continue
     for (const value of new Set(withLines(secret))) {
       if (value.length >= SECRET_CHARS_MIN) addNeedles(value, needles)
-      if (needles.length > NEEDLES_MAX) throw new TooManySecrets()
+      if (needles.length > needlesMax) throw new TooManySecrets()
     }
   }
   return needles

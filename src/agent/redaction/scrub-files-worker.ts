@@ -2,7 +2,7 @@
 // then it rewrites each without these and without the known secrets.
 import { statSync } from 'node:fs'
 import { parentPort, workerData } from 'node:worker_threads'
-import { SecretSet } from '../../contract/secret-set.ts'
+import { SecretSet, USER_CODE_BOUNDS } from '../../contract/secret-set.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 import { byteRules } from './byte-scrubber.ts'
 import { diskMessage, isDiskFull } from '../../process/disk-problem.ts'
@@ -31,7 +31,7 @@ const AT_ONCE = 4
 async function scrubAll(order: ScrubFilesOrder): Promise<ScrubFilesReply> {
   const isSensitive = createNameTest(order.headers)
   const problems: Problems = {}
-  const found = new SecretSet()
+  const found = new SecretSet([], USER_CODE_BOUNDS)
   const touched = new Set<string>()
   const onSecret = (value: string) => found.add(value)
   const passOf = (secrets: Iterable<string>, writes: boolean): ScrubPass => ({

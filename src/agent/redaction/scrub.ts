@@ -1,7 +1,7 @@
 // Takes secrets out of what leaves the agent: values of sensitive headers, known secret values in any
 // usual encoding, and credentials in URLs. Always on; settings can only add.
 import { echoedSecrets, isSecretOf } from '../../contract/definition-secrets.ts'
-import { SecretSet } from '../../contract/secret-set.ts'
+import { type SecretBounds, SecretSet } from '../../contract/secret-set.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 import { partSpans, TEXT_MARKS } from './cut-parts.ts'
@@ -16,10 +16,10 @@ import {
 /** What stands where a secret stood. */
 export const SCRUBBED = '[scrubbed]'
 
-/** Of a run whose texts are all scrubbed, the reason. */
+/** Of a run of user code whose texts are all scrubbed, the reason. */
 export const ALL_SCRUBBED =
-  `its secret values are more than ${LIMITS.secretValuesMax}, have more than ` +
-  `${LIMITS.secretsCharactersMax} characters, or could not be searched for: all texts are scrubbed`
+  `its secret values are more than ${LIMITS.userCodeSecretValuesMax}, have more than ` +
+  `${LIMITS.userCodeSecretsCharactersMax} characters, or could not be searched for: all texts are scrubbed`
 
 /** Whether a scrubber removes all texts, since it cannot search for secrets, which are longer than this one. */
 export function scrubsAll({ text }: Pick<Scrubber, 'text'>): boolean {
@@ -35,8 +35,8 @@ export interface Scrubber {
   isSensitive(name: string): boolean
   /** The values of sensitive names in it, which may also stand elsewhere. */
   namedIn(value: unknown): string[]
-  /** A scrubber that knows more secrets, in the time that these take. */
-  and(secrets: Iterable<string>): Scrubber
+  /** A scrubber that knows more secrets, in the time that these take; over `bounds`, it removes all texts. */
+  and(secrets: Iterable<string>, bounds?: SecretBounds): Scrubber
   /** The settings it was made from, for scrubbing in another thread. */
   readonly settings: { readonly secrets: readonly string[]; readonly headers: readonly string[] }
 }
@@ -54,20 +54,22 @@ export interface ScrubSettings {
 export function createScrubber(
   { secrets = [], headers = [] }: ScrubSettings,
   isSensitive = createNameTest(headers),
-  finderOf: (secrets: readonly string[]) => Finder = (all) => new SecretFinder(all),
+  finderOf: MakeFinder = (...given) => new SecretFinder(...given),
 ): Scrubber {
   const settings = { secrets: [], headers }
   return scrubberOf({ settings, isSensitive, finderOf, finders: [] }).and(secrets)
 }
 
+type MakeFinder = (secrets: readonly string[], bounds?: SecretBounds) => Finder
+
 interface Parts extends Pick<Scrubber, 'isSensitive' | 'settings'> {
-  finderOf: (secrets: readonly string[]) => Finder
+  finderOf: MakeFinder
   finders: readonly Finder[]
 }
 
 function scrubberOf(parts: Parts): Scrubber {
   const { finders, isSensitive, settings } = parts
-  const finderOf = (secrets: readonly string[]) => madeOrFailing(() => parts.finderOf(secrets))
+  const finderOf: MakeFinder = (...given) => madeOrFailing(() => parts.finderOf(...given))
   const text = textsWithout(finders)
   return {
     text,
@@ -78,11 +80,11 @@ function scrubberOf(parts: Parts): Scrubber {
     },
     isSensitive,
     settings,
-    and(more) {
-      const own = [...new SecretSet(more)]
+    and(more, bounds) {
+      const own = [...new SecretSet(more, bounds)]
       if (own.length === 0) return this
       const secrets = [...settings.secrets, ...own]
-      const all = [...finders, finderOf(own)]
+      const all = [...finders, finderOf(own, bounds)]
       return scrubberOf({ ...parts, finders: all, settings: { ...settings, secrets } })
     },
     value(value) {

@@ -4,6 +4,7 @@
 // A *view* is a text with the place of each of its bytes in the original, so that what is found in a decoded text can
 // be removed from the original. For `pw=%63%7A` it is searched first, then its view `pw=cz` without escapes, then runs
 // of base64 and hexadecimal digits in both, decoded; what these contain is searched in the same way, up to DEPTH_MAX.
+import type { SecretBounds } from '../../contract/secret-set.ts'
 import { ESCAPE_ROUNDS_MAX, needlesOf } from './known-secrets.ts'
 import { dumpIn } from './dumps.ts'
 import { CUT_BYTES_MIN, type Needle, NeedleIndex } from './needle-index.ts'
@@ -85,8 +86,8 @@ export class SecretFinder {
   #partBytesMin = CUT_BYTES_MIN
 
   /** Throws TooManySecrets. */
-  constructor(secrets: Iterable<string>) {
-    this.#needles = needlesOf(secrets)
+  constructor(secrets: Iterable<string>, bounds?: SecretBounds) {
+    this.#needles = needlesOf(secrets, bounds)
     this.#index = new NeedleIndex(this.#needles)
     this.#lineKeys = lineKeysOf(this.#needles)
   }

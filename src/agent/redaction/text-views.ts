@@ -34,18 +34,10 @@ const PARENTHESIS = code('(')
 const ESC = 0x1b
 const [CR, LF] = [13, 10]
 
-const CONTROLS = new Map(
-  [
-    ['n', LF],
-    ['r', CR],
-    ['t', 9],
-    ['b', 8],
-    ['f', 12],
-    ['v', 11],
-  ].map(([letter, byte]) => [code(letter as string), byte as number]),
-)
-/** After these a backslash says nothing. */
-const QUOTED = new Set(Array.from(`"'\`/`, code))
+/** What follows a backslash → the byte that both stand for; 0 for others. */
+const ESCAPED = new Uint8Array(256)
+for (const [at, letter] of Buffer.from('btnvfr').entries()) ESCAPED[letter] = 8 + at
+for (const quoted of Buffer.from(`"'\`/`)) ESCAPED[quoted] = quoted
 
 /** The longest escape: a terminal's colours, `ESC [ 38;2;255;255;255 m`. A cut text ends with less of it. */
 const CONTROL_SEQUENCE_BYTES_MAX = 32
@@ -301,9 +293,9 @@ function backslashes(bytes: Uint8Array, at: number, draft: Draft): number {
   let from = at
   while (bytes[from] === BACKSLASH) from++
   const letter = bytes[from] ?? 0
-  const control = CONTROLS.get(letter)
-  if (control !== undefined || QUOTED.has(letter)) {
-    draft.add(control ?? letter, at, from + 1)
+  const byte = ESCAPED[letter] as number
+  if (byte > 0) {
+    draft.add(byte, at, from + 1)
     return from + 1
   }
   if (letter === code('x')) {

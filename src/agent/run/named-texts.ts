@@ -6,7 +6,7 @@ import {
   NAMED_VALUE_CHARS_MAX,
 } from '../../contract/definition-secrets.ts'
 import { jsonOf } from '../../contract/exact-json.ts'
-import { SecretSet } from '../../contract/secret-set.ts'
+import { SecretSet, USER_CODE_BOUNDS } from '../../contract/secret-set.ts'
 import { type NamedValue, namedValues } from '../redaction/byte-scrubber.ts'
 import { SCRUBBED, type Scrubber, withTexts } from '../redaction/scrub.ts'
 import { joined, type Span } from '../redaction/secret-finder.ts'
@@ -33,23 +33,29 @@ const LISTED = new RegExp(
   'g',
 )
 
-/** So many values are prepared anew with each one that is added; then all are. */
-const RECENT_MAX = 64
+/** Preparing more values in one step would block the event loop for too long. */
+const GROUP_VALUES_MAX = 1000
+
+/** Observed values that are searched for together. */
+interface Group {
+  readonly below?: Group
+  /** Position after its last value; the first one is where the group below ends. */
+  readonly end: number
+  /** For its values and those of the groups below. */
+  readonly scrubber: Scrubber
+}
 
 /** Finds sensitive names in the texts of one run, and remembers their values. */
 export class NamedTexts {
   readonly #known: Scrubber
   /** Observed values, which may stand elsewhere without their names. */
-  readonly #observed = new SecretSet()
-  /** Scrubbers with the first `of` values, and with all: adding one prepares only those after the first. */
-  #first: { of: number; scrubber: Scrubber }
-  #all: { of: number; scrubber: Scrubber }
+  readonly #observed = new SecretSet([], USER_CODE_BOUNDS)
+  #top: Group
 
   /** `known`: the scrubber of what is secret before the run. */
   constructor(known: Scrubber) {
     this.#known = known
-    this.#first = { of: 0, scrubber: known }
-    this.#all = this.#first
+    this.#top = { end: 0, scrubber: known }
   }
 
   /** The text without known and observed secrets, and without the values of sensitive names in it. */
@@ -85,17 +91,17 @@ export class NamedTexts {
 
   /** Scrubber of the known and the observed secrets. */
   scrubber(): Scrubber {
-    const of = this.#observed.size
-    if (this.#all.of === of) return this.#all.scrubber
-    const values = [...this.#observed]
-    if (of > this.#first.of + RECENT_MAX || this.#observed.isOver) {
-      this.#first = { of, scrubber: this.#known.and(values) }
-      this.#all = this.#first
-    } else {
-      const scrubber = this.#first.scrubber.and(values.slice(this.#first.of))
-      this.#all = { of, scrubber }
+    const observed = this.#observed
+    const end = observed.size
+    let below = this.#top
+    if (below.end === end) return below.scrubber
+    // With more than there may be, one group has all, so that it removes all texts.
+    while (below.below !== undefined && (observed.isOver || isAbsorbed(below, below.below, end))) {
+      below = below.below
     }
-    return this.#all.scrubber
+    const scrubber = below.scrubber.and(observed.from(below.end), USER_CODE_BOUNDS)
+    this.#top = { below, end, scrubber }
+    return scrubber
   }
 
   /** Adds the values of sensitive headers that stand in a text. */
@@ -143,6 +149,15 @@ export class NamedTexts {
     // A truncated value extends to the end of the text.
     yield { from, to: value.length < NAMED_VALUE_CHARS_MAX ? from + value.length : Infinity }
   }
+}
+
+/**
+ * Whether the values of a group are prepared anew with those after it: each group is four times as large as the next,
+ * so that groups are few and no value is prepared often.
+ */
+function isAbsorbed(group: Group, below: Group, end: number): boolean {
+  const size = group.end - below.end
+  return size < 4 * (end - group.end) && end - below.end <= GROUP_VALUES_MAX
 }
 
 /** Begins with the end of a line, so that the first one is found like the others. */

@@ -153,6 +153,16 @@ describe('of a secret that is JSON', () => {
       'S3cr3tPw',
     ],
     ['a short name', '{"smtp":{"pass":"Zq7Rk2Lm"}}', 'Zq7Rk2Lm'],
+    [
+      'a cookie of a storageState',
+      '{"cookies":[{"name":"sid","value":"s%3AZq7Rk2Lm","path":"/"}]}',
+      's%3AZq7Rk2Lm',
+    ],
+    [
+      'an item of a storageState that is JSON',
+      `{"origins":[{"localStorage":[{"name":"user","value":"{\\"token\\":\\"Zq7Rk2Lm\\"}"}]}]}`,
+      'Zq7Rk2Lm',
+    ],
   ])('%s is found', (_, secret, part) => {
     expect(createScrubber({ secrets: [secret] }).text(`is ${part}.`)).toBe(`is ${SCRUBBED}.`)
   })
@@ -164,9 +174,10 @@ describe('of a secret that is JSON', () => {
       '{"password":{"hint":"dog-5"}}',
       '[1234567',
     ]
-    secrets.push(JSON.stringify({ cookies: [{ path: '/', sameSite: 'Lax' }] }, null, 2))
+    const cookie = { name: 'theme', value: 'dark', path: '/', sameSite: 'Lax' }
+    secrets.push(JSON.stringify({ cookies: [cookie] }, null, 2))
     const text =
-      '3600 true null deleted 42 543210 db-1 none ann-77 words 8080 dog-5 1234567 "sameSite": "Lax"'
+      '3600 true null deleted 42 543210 db-1 none ann-77 words 8080 dog-5 1234567 dark "sameSite": "Lax"'
     expect(createScrubber({ secrets }).text(text)).toBe(text)
   })
 

@@ -385,6 +385,6 @@ describe('a file that cannot be scrubbed stays and is named', () => {
 
 test('a file with more secrets than a run may know is left out', async () => {
   const line = (_: unknown, at: number) => `authorization: token-${at}-of-many\n`
-  const path = fileOf(Array.from({ length: LIMITS.secretValuesMax + 1 }, line).join(''))
+  const path = fileOf(Array.from({ length: LIMITS.userCodeSecretValuesMax + 1 }, line).join(''))
   expect([...(await scrubFiles([path], createScrubber({}))).keys()]).toEqual([path])
 })

@@ -8,6 +8,7 @@ import { NamedTexts } from '../../../src/agent/run/named-texts.ts'
 import { ProgressBoard } from '../../../src/agent/run/progress-board.ts'
 import { createRunner } from '../../../src/agent/run/runner.ts'
 import { createScrubber, SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
+import { LIMITS } from '../../../src/contract/versions.ts'
 import { failure } from '../../../src/contract/failure.ts'
 import type { Dialler } from '../../../src/network/dial.ts'
 import { aMonitor, fakeType } from '../../support/agent/fake-monitors.ts'
@@ -127,6 +128,22 @@ describe('a run of a program', () => {
     expect(texts.value({ a: ['is later-ann@example.com-7c6b'] }, ['more-1'])).toEqual({
       a: [`is ${SCRUBBED}`],
     })
+  })
+
+  test('finds each of the cookies that thousands of answers set, and says nothing over the limit', () => {
+    const texts = named()
+    for (let count = 0; count < LIMITS.userCodeSecretValuesMax;) {
+      const next = Math.min(count + 37, LIMITS.userCodeSecretValuesMax)
+      for (; count < next; count++) {
+        texts.addHeader('set-cookie', `AWSALB=Zq7Rk2Lm${count}; Path=/`)
+        texts.scrubber()
+      }
+      const seen = [0, count >> 1, count - 1].map((at) => `Zq7Rk2Lm${at}`).join()
+      expect(texts.text(seen)).toBe([SCRUBBED, SCRUBBED, SCRUBBED].join())
+    }
+    expect(texts.text('25 items')).toBe('25 items')
+    texts.addValues(['one-more'])
+    expect(texts.text('25 items')).toBe(SCRUBBED)
   })
 
   test('does not take what is scrubbed already for a secret', () => {

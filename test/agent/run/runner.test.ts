@@ -284,7 +284,7 @@ describe('secrets', () => {
   })
 
   test.each([
-    ['than a run may have', LIMITS.secretValuesMax + 1, 'x-token'],
+    ['than a run may have', LIMITS.userCodeSecretValuesMax + 1, 'x-token'],
     ['than are reported', 1, ''],
   ])(
     'with more values %s, all texts are scrubbed, and the reason is said',

@@ -153,22 +153,25 @@ test('that a value is longer than a secret may be shows after a scheme, too', ()
 })
 
 test('of more values than a run may know, one without a name says that there are more', () => {
-  const values = Array.from({ length: 20 * LIMITS.secretValuesMax }, (_, at) => `value ${at}`)
+  const values = Array.from(
+    { length: 20 * LIMITS.userCodeSecretValuesMax },
+    (_, at) => `value ${at}`,
+  )
   const reported = reportedOf(values)
-  expect(reported.length).toBeGreaterThan(LIMITS.secretValuesMax)
+  expect(reported.length).toBeGreaterThan(LIMITS.userCodeSecretValuesMax)
   expect(reported).toEqual([...values.slice(0, reported.length - 1), ''])
 })
 
 test('short values count for nothing', () => {
-  const values = Array.from({ length: 2 * LIMITS.secretValuesMax }, (_, at) => `${at}`)
+  const values = Array.from({ length: 2 * LIMITS.userCodeSecretValuesMax }, (_, at) => `${at}`)
   expect(reportedOf([...values, 'the-token'])).toEqual(['the-token'])
 })
 
 test('more characters than a run may know are reported, and not without end', () => {
   const value = 'x'.repeat(LIMITS.secretCharactersMax)
-  const count = (20 * LIMITS.secretsCharactersMax) / value.length
+  const count = (20 * LIMITS.userCodeSecretsCharactersMax) / value.length
   const values = Array.from({ length: count }, (_, at) => `${at} ${value}`)
   const reported = reportedOf(values)
-  expect(reported.join('').length).toBeGreaterThan(LIMITS.secretsCharactersMax)
+  expect(reported.join('').length).toBeGreaterThan(LIMITS.userCodeSecretsCharactersMax)
   expect(reported).toEqual([...values.slice(0, reported.length - 1), ''])
 })
