@@ -48,7 +48,13 @@ const NAMED = '(?:name|key|header)'
 const shape = (before: string, character: string) =>
   new RegExp(`${before}(${character}{1,${NAMED_VALUE_CHARS_MAX}})(${character}?)`, 'g')
 
-const SHAPES: readonly { pattern: RegExp; mayBeSource?: true }[] = [
+/** What stands between name and value of a printed object: colours of a terminal, too. */
+const PRINTED_GAP = '(?:[ \\t\\r\\n]|\\\\n|(?:\\x1B|\\\\u001[bB])\\[[\\d;]{0,20}m){0,40}'
+const PRINTED = `${PRINTED_GAP}(?::|=>)${PRINTED_GAP}'(?![,\\]}])`
+/** The text around it may be JSON, which it does not end. */
+const PRINTED_CHARACTER = `(?:[^'"\\\\\\r\\n]|\\\\.)`
+
+const SHAPES: readonly { pattern: RegExp; mayBeSource?: true; isLiteral?: true }[] = [
   { pattern: shape('"([\\w.-]{2,100})"\\s*:\\s*"', CHARACTER) },
   { pattern: shape('\\\\"([\\w.-]{2,100})\\\\"\\s*:\\s*\\\\"', QUOTED_CHARACTER) },
   {
@@ -67,6 +73,12 @@ const SHAPES: readonly { pattern: RegExp; mayBeSource?: true }[] = [
     pattern: shape(`\\\\n${LINE}(?![ \\t])`, '(?:[^\\r\\n\\\\"<]|\\\\")'),
     mayBeSource: true,
   },
+  // As Node.js prints objects, `access_token: 'abc'` and `'x-api-key' => 'abc'`, also in a text of JSON.
+  {
+    pattern: shape(`(?<![\\w.$"'\`-])([A-Za-z_]\\w{1,99})${PRINTED}`, PRINTED_CHARACTER),
+    isLiteral: true,
+  },
+  { pattern: shape(`'([\\w.-]{2,100})'${PRINTED}`, PRINTED_CHARACTER), isLiteral: true },
 ]
 
 /** `"value": …, "name": …`: the other way round. */
@@ -98,17 +110,19 @@ const SOURCE = /^process\.env\b[\w.[\]'"]*[,;]?$|^[[({]+$|\) => [[({]?$/
 export interface NamedValue extends Span {
   name: string
   value: string
+  /** It may be any text of a program, which is no secret where it stands elsewhere. */
+  isLiteral: boolean
 }
 
 /** Named values in the text that begin before `until`, whatever the name is. */
 export function* namedValues(text: string, until: number): Generator<NamedValue> {
-  for (const { pattern, mayBeSource = false } of SHAPES) {
+  for (const { pattern, mayBeSource = false, isLiteral = false } of SHAPES) {
     for (const match of text.matchAll(pattern)) {
       if (match.index >= until) break
       const [whole, name = '', value = '', more = ''] = match
       if (mayBeSource && SOURCE.test(value)) continue
       const to = match.index + whole.length - more.length
-      yield { name, value, from: to - value.length, to: more === '' ? to : Infinity }
+      yield { name, value, isLiteral, from: to - value.length, to: more === '' ? to : Infinity }
     }
   }
   for (const { begin, item, quoteLength } of LISTS) {
@@ -118,7 +132,7 @@ export function* namedValues(text: string, until: number): Generator<NamedValue>
       for (let match = item.exec(text); match !== null; match = item.exec(text)) {
         const [, value = ''] = match
         const to = match.index + match[0].length - quoteLength
-        yield { name, value, from: to - value.length, to }
+        yield { name, value, isLiteral: false, from: to - value.length, to }
       }
     }
   }
@@ -126,7 +140,7 @@ export function* namedValues(text: string, until: number): Generator<NamedValue>
     if (match.index >= until) break
     const [whole, value = '', name = ''] = match
     const from = match.index + whole.indexOf(`"${value}"`, 7) + 1
-    yield { name, value, from, to: from + value.length }
+    yield { name, value, isLiteral: false, from, to: from + value.length }
   }
 }
 
@@ -216,10 +230,11 @@ export class ByteScrubber {
     for (const one of namedValues(text, until)) yield* this.#span(one)
   }
 
-  *#span({ name, value, from, to }: NamedValue): Generator<Span> {
+  *#span({ name, value, isLiteral, from, to }: NamedValue): Generator<Span> {
     if (value === SCRUBBED || !this.#rules.isSensitive(name)) return
     const { onSecret } = this.#listener
-    if (onSecret !== undefined) for (const one of echoedSecrets(readable(value))) onSecret(one)
+    if (onSecret !== undefined && !isLiteral)
+      for (const one of echoedSecrets(readable(value))) onSecret(one)
     yield { from, to }
   }
 }

@@ -106,8 +106,8 @@ export class NamedTexts {
 
   /** Adds the values of sensitive headers that stand in a text. */
   #observe(given: string): void {
-    for (const { value } of this.#named(asLines(given)))
-      this.addValues(echoedSecrets(unescaped(value)))
+    for (const { value, isLiteral } of this.#named(asLines(given)))
+      if (!isLiteral) this.addValues(echoedSecrets(unescaped(value)))
   }
 
   #withoutNamed(given: string): string {

@@ -1,6 +1,8 @@
 // Aim: what stands in a file in the place of a secret leaves the file one that can be read.
+import { inspect } from 'node:util'
 import { expect, test } from 'vitest'
 import { byteRules, ByteScrubber } from '../../../src/agent/redaction/byte-scrubber.ts'
+import { createNameTest } from '../../../src/contract/protocol/sensitive-name.ts'
 import { SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
 
 test.each([
@@ -41,6 +43,34 @@ test.each([
   expect(scrubbed(text.replace('SECRET', value), 'unused', (name) => name !== 'out')).toBe(
     text.replace('SECRET', SCRUBBED).replace('via: 1', `via: ${SCRUBBED}`),
   )
+})
+
+test.each([
+  ['an object', { user: 'ann', access_token: 'Zq7Rk2Lm', id: 17 }],
+  ['with a quoted name', { 'x-api-key': 'Zq7Rk2Lm', accept: 'a/b' }],
+  ['of several lines', { text: 'a'.repeat(90), answer: { client_secret: 'Zq7Rk2Lm' } }],
+  ['a map', new Map([['api-key', 'Zq7Rk2Lm']])],
+])('what a console shows of it in a trace: %s', (_, value) => {
+  for (const colors of [false, true]) {
+    const text = JSON.stringify({ type: 'stdout', text: `got ${inspect(value, { colors })}` })
+    const found: string[] = []
+    const bytes = new ByteScrubber(byteRules([], createNameTest()), {
+      onSecret: (one) => found.push(one),
+    })
+    const clean = Buffer.concat([bytes.write(Buffer.from(text)), bytes.end()]).toString()
+    expect(clean).toBe(text.replace('Zq7Rk2Lm', SCRUBBED))
+    // Elsewhere the literal of a program may be any text.
+    expect(found).toEqual([])
+  }
+})
+
+test.each([
+  `{"a":"Your token: '","b":"' is wrong"}`,
+  String.raw`{"source":"  token: process.env.TOKEN,\n  cookies: [],"}`,
+  `{"source":"  await page.getByLabel('Password:').fill('x')"}`,
+  `{"source":"const names = ['token', 'x'], keys = { token: ',' }"}`,
+])('other text stays: %s', (text) => {
+  expect(scrubbed(text, 'unused', createNameTest())).toBe(text)
 })
 
 function scrubbed(text: string, secret: string, isSensitive?: (name: string) => boolean) {
