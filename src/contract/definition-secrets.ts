@@ -266,11 +266,19 @@ function textOf(base64: string): string {
 /** The secrets of a header to search for elsewhere. */
 export function echoedSecrets(value: string): string[] {
   const isBasic = /^basic\s/i.test(value)
-  return headerSecrets(value).filter((one) => isBasic || !isOrdinary(one))
+  // What follows its first word is not the credentials of a scheme.
+  const isSentence = SENTENCE.test(value)
+  return headerSecrets(value).filter(
+    (one) => isBasic || !(isOrdinary(one) || (isSentence && one.includes(' '))),
+  )
 }
 
-/** Words alone, with anything between them. */
-export const WORDS = /^(?:[a-z]{0,15}(?:[^A-Za-z\d]|$))*$/
+/** Words alone, perhaps with a version, with anything between them. */
+export const WORDS = /^(?:[a-z]{0,15}\d{0,2}(?:[^A-Za-z\d]|$))*$/
+
+/** Several words that begin like a sentence, perhaps with small numbers: translations, dates, `Europe/Berlin`. */
+const SENTENCE =
+  /^(?=[A-Z][a-z]*[^A-Za-z\d])(?=.*[ /])(?:(?:[A-Z]?[a-z]{0,15}|[A-Z]{2,15}|\d{1,4})(?:[^A-Za-z\d]|$))*$/
 
 /** A day, perhaps with a time. */
 export const DATE = /^\d{4}-\d\d-\d\d(?:T[\d:.]*Z?)?$/
@@ -281,12 +289,12 @@ const PAGE = /^(?:https?:\/\/[^/?#@]*|(?=\/))([^@]*)$/
 const JSON_PARTS = /"(?:[^"\\]|\\.)*"|[\w.+-]+/g
 
 /**
- * What occurs elsewhere anyway: short plain words, little but punctuation, dates, the path of a page, which a login keeps
- * in a cookie, and JSON of these, such as `{"width":1280,"height":720}`.
+ * What occurs elsewhere anyway: short plain words, little but punctuation, dates, sentences, the path of a page, which a
+ * login keeps in a cookie, and JSON of these, such as `{"width":1280,"height":720}`.
  */
 function isOrdinary(value: string): boolean {
   const plain = decoded(value)
-  if (isShortOrPlain(plain) || DATE.test(plain)) return true
+  if (isShortOrPlain(plain) || DATE.test(plain) || SENTENCE.test(plain)) return true
   const [isPage, path = ''] = PAGE.exec(plain) ?? []
   if (isPage !== undefined) return WORDS.test(path)
   const isJson = /^[[{]/.test(plain) && typeof jsonOf(plain) === 'object'

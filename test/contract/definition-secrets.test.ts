@@ -84,6 +84,20 @@ test('no more headers are looked at than a run may have secrets', () => {
   expect(looked).toBeLessThanOrEqual(LIMITS.secretValuesMax)
 })
 
+test.each([
+  ['Your session has expired, please sign in again.', []],
+  ['Europe/Berlin', []],
+  ['Sun, 29 Nov 2026 01:00:00 GMT', []],
+  ['https://login.test/oauth2/v2.0/token', []],
+  ['Lamp Coin', []],
+  ['correct horse battery', ['correct horse battery']],
+  ['Zq7Rk2Lm and words', ['Zq7Rk2Lm and words']],
+  ['/reset/a1b2c3d4', ['/reset/a1b2c3d4']],
+])('what texts have anyway is searched nowhere else: %s', (value, secrets) => {
+  expect(echoedSecrets(value)).toEqual(expect.arrayContaining(secrets))
+  expect(echoedSecrets(value).length > 0).toBe(secrets.length > 0)
+})
+
 test('an agent scrubs what it is asked to besides', () => {
   const definition = request({ headers: [{ key: 'X-Mine', value: 'of-mine' }] })
   expect(definitionSecrets(definition, (name) => name === 'X-Mine')).toEqual(['of-mine'])

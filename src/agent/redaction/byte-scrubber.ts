@@ -34,9 +34,18 @@ export function byteRules(
   return { isSensitive, finder, overlapBytes, partBytes }
 }
 
-/** A character in a JSON string, and in a JSON string within JSON. */
-const CHARACTER = '(?:[^"\\\\]|\\\\.)'
-const QUOTED_CHARACTER = '(?:[^"\\\\]|\\\\[^"\\\\]|\\\\\\\\(?:\\\\["\\\\]|[^"\\\\]))'
+/** A character in a JSON string. */
+const CHARACTER = String.raw`(?:[^"\\]|\\.)`
+/** A quote and a character in JSON, in JSON in a text of JSON, and in JSON in that one: escapes of so many backslashes. */
+const LEVELS = [
+  { quote: '"', quoteLength: 1, character: CHARACTER },
+  ...[2, 4].map((count) => {
+    const quote = String.raw`\\{${count - 1}}"`
+    const escaped = String.raw`\\{${count}}(?:${quote}|\\{${count}}|[^"\\])`
+    const character = String.raw`(?:[^"\\]|\\[^"\\]|${escaped})`
+    return { quote, quoteLength: count, character }
+  }),
+]
 /** What stands in front of the value in a line. */
 const LINE = '[^A-Za-z0-9\\r\\n"]{0,40}([A-Za-z][\\w-]{1,99}):[ \\t]*'
 const NAMED = '(?:name|key|header)'
@@ -50,20 +59,25 @@ const shape = (before: string, character: string) =>
 
 /** What stands between name and value of a printed object: colours of a terminal, too. */
 const PRINTED_GAP = '(?:[ \\t\\r\\n]|\\\\n|(?:\\x1B|\\\\u001[bB])\\[[\\d;]{0,20}m){0,40}'
-const PRINTED = `${PRINTED_GAP}(?::|=>)${PRINTED_GAP}'(?![,\\]}])`
+const PRINTED_COLON = `(?::|=>)${PRINTED_GAP}'(?![,\\]}])`
 /** The text around it may be JSON, which it does not end. */
 const PRINTED_CHARACTER = `(?:[^'"\\\\\\r\\n]|\\\\.)`
 
 const SHAPES: readonly { pattern: RegExp; mayBeSource?: true; isLiteral?: true }[] = [
-  { pattern: shape('"([\\w.-]{2,100})"\\s*:\\s*"', CHARACTER) },
-  { pattern: shape('\\\\"([\\w.-]{2,100})\\\\"\\s*:\\s*\\\\"', QUOTED_CHARACTER) },
-  {
-    pattern: shape(`"${NAMED}"\\s*:\\s*"([\\w.-]{2,100})"\\s*,\\s*"value"\\s*:\\s*"`, CHARACTER),
-  },
+  ...LEVELS.flatMap(({ quote: q, character }) => [
+    { pattern: shape(`${q}([\\w.-]{2,100})${q}\\s*:\\s*${q}`, character) },
+    {
+      pattern: shape(
+        `${q}${NAMED}${q}\\s*:\\s*${q}([\\w.-]{2,100})${q}\\s*,\\s*${q}value${q}\\s*:\\s*${q}`,
+        character,
+      ),
+    },
+  ]),
+  // A parameter of a URL, also in its fragment, or of a form. No template of a source.
   {
     pattern: shape(
-      `\\\\"${NAMED}\\\\"\\s*:\\s*\\\\"([\\w.-]{2,100})\\\\"\\s*,\\s*\\\\"value\\\\"\\s*:\\s*\\\\"`,
-      QUOTED_CHARACTER,
+      String.raw`(?:[?&#]|&amp;|\\u0026)([\w.-]{2,100})=(?![{$])`,
+      String.raw`[^&#,;\s"'\x60<>\\]`,
     ),
   },
   // A line of a call log, of raw HTTP, in quotes, and of a text in JSON.
@@ -73,12 +87,19 @@ const SHAPES: readonly { pattern: RegExp; mayBeSource?: true; isLiteral?: true }
     pattern: shape(`\\\\n${LINE}(?![ \\t])`, '(?:[^\\r\\n\\\\"<]|\\\\")'),
     mayBeSource: true,
   },
-  // As Node.js prints objects, `access_token: 'abc'` and `'x-api-key' => 'abc'`, also in a text of JSON.
+  // As Node.js prints objects, `'x-api-key' => 'abc'` and `access_token: 'abc'`, also in a text of JSON.
   {
-    pattern: shape(`(?<![\\w.$"'\`-])([A-Za-z_]\\w{1,99})${PRINTED}`, PRINTED_CHARACTER),
+    pattern: shape(`'([\\w.-]{2,100})'${PRINTED_GAP}${PRINTED_COLON}`, PRINTED_CHARACTER),
     isLiteral: true,
   },
-  { pattern: shape(`'([\\w.-]{2,100})'${PRINTED}`, PRINTED_CHARACTER), isLiteral: true },
+  {
+    // Begins with the colon, which few words are followed by.
+    pattern: shape(
+      `${PRINTED_COLON}(?<=(?<![\\w.$"'\`-])([A-Za-z_]\\w{1,99})${PRINTED_GAP}${PRINTED_COLON})`,
+      PRINTED_CHARACTER,
+    ),
+    isLiteral: true,
+  },
 ]
 
 /** `"value": …, "name": …`: the other way round. */
@@ -92,13 +113,10 @@ const VALUE_FIRST = new RegExp(
  * only fields have, such as `password`, lists hold messages.
  */
 const HEADER = '(authorization|cookie|\\w{1,100}-[\\w.-]{1,100})'
-const LISTS = [
-  { quote: '"', character: CHARACTER },
-  { quote: '\\\\"', character: QUOTED_CHARACTER },
-].map(({ quote, character }) => ({
+const LISTS = LEVELS.map(({ quote, quoteLength, character }) => ({
   begin: new RegExp(`${quote}${HEADER}${quote}\\s*:\\s*\\[(?=\\s*${quote})`, 'gi'),
   item: new RegExp(`(?:\\s*,)?\\s*${quote}(${character}{1,${NAMED_VALUE_CHARS_MAX}})${quote}`, 'y'),
-  quoteLength: quote === '"' ? 1 : 2,
+  quoteLength,
 }))
 
 /**

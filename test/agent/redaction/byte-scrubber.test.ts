@@ -65,6 +65,39 @@ test.each([
 })
 
 test.each([
+  ['JSON in a text', (json: string) => `Received string: ${json}`],
+  ['the same in JSON', (json: string) => JSON.stringify({ message: `Received: ${json}` })],
+  [
+    'and that in a text of JSON',
+    (json: string) => JSON.stringify([JSON.stringify({ message: `Received: ${json}` })]),
+  ],
+])('a field of %s', (_, written) => {
+  const json = (token: string) => JSON.stringify({ refresh_token: token, b: 'c "d" \\' })
+  const pair = (value: string) => JSON.stringify([{ name: 'x-api-key', value }, 'end'])
+  for (const one of [json, pair]) {
+    expect(scrubbed(written(one('Zq7"Rk\\2Lm')), 'unused', createNameTest())).toBe(
+      written(one(SCRUBBED)),
+    )
+  }
+})
+
+test.each([
+  ['a query', 'GET /cb?user=1&access_token=SECRET&x=y HTTP/1.1'],
+  ['a fragment', '"url":"https://a.test/cb#access_token=SECRET&refresh_token=SECRET"'],
+  ['a form in JSON', '{"text":"grant_type=x\\u0026client_secret=SECRET"}'],
+  ['an attribute of HTML', '<a href="/x?a=b&amp;id_token=SECRET">'],
+])('a sensitive parameter of %s goes, here and elsewhere', (_, text) => {
+  const found: string[] = []
+  const rules = byteRules([], createNameTest())
+  const bytes = new ByteScrubber(rules, { onSecret: (one) => found.push(one) })
+  const given = text.replaceAll('SECRET', 'eyJh.Zq7Rk2Lm%3D')
+  const clean = Buffer.concat([bytes.write(Buffer.from(given)), bytes.end()]).toString()
+  expect(clean).toBe(text.replaceAll('SECRET', SCRUBBED))
+  expect(found).toContain('eyJh.Zq7Rk2Lm%3D')
+})
+
+test.each([
+  'fetch(`/x?token=${token}&api_key={{API_KEY}}`)',
   `{"a":"Your token: '","b":"' is wrong"}`,
   String.raw`{"source":"  token: process.env.TOKEN,\n  cookies: [],"}`,
   `{"source":"  await page.getByLabel('Password:').fill('x')"}`,
