@@ -106,14 +106,15 @@ function fromFile(name: string, path: string, variable: Variable<unknown>, readT
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     const why = READ_PROBLEMS[code ?? ''] ?? message
-    return { problem: `${name}_FILE is ${shown(path)}: ${why}; name a file that can be read` }
+    return { problem: `${name}_FILE is ${shownPath(path)}: ${why}; name a file that can be read` }
   }
   // Editors and `echo` end a file with a newline that is no part of the value.
   const value = text.replace(/\r?\n$/, '')
   if (value === '') {
-    return { problem: `${name}_FILE is ${shown(path)}: the file is empty; write the value into it` }
+    const fix = 'the file is empty; write the value into it'
+    return { problem: `${name}_FILE is ${shownPath(path)}: ${fix}` }
   }
-  return parsed(name, value, variable, `${name}_FILE (${shown(path)}) contains`)
+  return parsed(name, value, variable, `${name}_FILE (${shownPath(path)}) contains`)
 }
 
 const READ_PROBLEMS: Readonly<Record<string, string>> = {
@@ -153,6 +154,11 @@ function withoutUser(text: string): string {
 function shown(given: string): string {
   const text = withoutCredentials(given)
   return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text)
+}
+
+/** A path as a message shows it. Somebody may have put the value itself there, so another text is not shown. */
+export function shownPath(path: string): string {
+  return /^\.{0,2}\//.test(path) ? shown(path) : 'a name without / or ./ in front (not shown)'
 }
 
 /** A variable as help and documentation show it. */

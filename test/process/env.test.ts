@@ -69,6 +69,12 @@ describe('files', () => {
     const problem = { variable: 'APP_TOKEN', message: expect.stringMatching(message) as string }
     expect(problems).toMatchObject([problem])
   })
+
+  test('a value in place of its path is not shown', () => {
+    const [problem] = read({ APP_TOKEN_FILE: 't_one' }).problems
+    expect(problem?.message).toMatch(/APP_TOKEN_FILE.*does not exist/)
+    expect(problem?.message).not.toContain('t_one')
+  })
 })
 
 describe('problems', () => {

@@ -250,8 +250,9 @@ async function readTlsFiles(fields: Fields, path: Path, around: FileContext): Pr
     const name = tls[fileKey]
     delete tls[fileKey]
     const place = [...path, 'request', 'tls', fileKey]
-    if (typeof name !== 'string') {
-      around.findings.push({ path: place, message: 'must be the path of a file' })
+    if (typeof name !== 'string' || name.includes('\n')) {
+      const message = `must be the path of a file; what it contains belongs into ${key}`
+      around.findings.push({ path: place, message })
     } else if (Object.hasOwn(tls, key)) {
       around.findings.push({ path: place, message: `means the same as ${key}; keep one of them` })
     } else {

@@ -27,6 +27,12 @@ export function reportObjection(
   if (local === undefined) return
   const { root, place } = local
   const full = root === raw ? [...path, ...place] : ['defaults', ...place]
+  if (objection.kind === 'unknown-key' && valueAt(root, place) === null) {
+    // The rest of a password behind its comma: `{ password: Hun,ter2 }`.
+    const message = 'has an unknown key without a value; put a text with a comma in quotes'
+    findings.push({ path: full.slice(0, -1), message })
+    return
+  }
   const value = objection.kind === 'value' ? got(full, valueAt(root, place)) : ''
   // Of a line that was cut into fields, the field that is meant.
   const field = place.length < objection.path.length && objection.message.startsWith('must ')

@@ -4,7 +4,7 @@ import { dirname, resolve } from 'node:path'
 import { SECRET_TOO_LONG } from '../../contract/definition-secrets.ts'
 import { Variable } from '../../contract/monitor.ts'
 import { LIMITS } from '../../contract/versions.ts'
-import type { Environment } from '../../process/env.ts'
+import { type Environment, shownPath } from '../../process/env.ts'
 import { got, type Findings } from './problems.ts'
 import { isFields } from './shorthands.ts'
 import { readText } from './text.ts'
@@ -122,9 +122,10 @@ export async function secretValue(
   }
   files.push(resolve(path))
   const read = await readText(path, SECRET_BYTES_MAX)
-  if ('problem' in read) return { problem: `${path}, named by ${name}_FILE, ${read.problem}` }
+  const file = `${name}_FILE is ${shownPath(path)}, which`
+  if ('problem' in read) return { problem: `${file} ${read.problem}` }
   const text = read.text.replace(/\r?\n$/, '')
-  return text === '' ? { problem: `${path}, named by ${name}_FILE, is empty` } : { text }
+  return text === '' ? { problem: `${file} is empty` } : { text }
 }
 
 const PEM_BYTES_MAX = 1_048_576

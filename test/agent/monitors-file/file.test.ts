@@ -74,6 +74,10 @@ test('a secret comes from a file too, without its last line end', async () => {
   const path = write('from a file\n', 'secret')
   const file = await load(`secrets: [TOKEN]\n${urlRequest('')}`, { TOKEN_FILE: path })
   expect(file.variables[0]?.value).toBe('from a file')
+  const wrong = load(`secrets: [TOKEN]\n${urlRequest('')}`, { TOKEN_FILE: 'ghp_Zq7xKw' })
+  const shown = await wrong.catch(String)
+  expect(shown).toMatch(/TOKEN_FILE is .* does not exist/)
+  expect(shown).not.toContain('Zq7xKw')
 })
 
 test('variables stay as written for the run, but numbers; those of a monitor go before the file’s', async () => {

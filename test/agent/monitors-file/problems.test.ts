@@ -115,6 +115,17 @@ test('a wrong assertion on a header that is a secret is not quoted', async () =>
   expect(mapping).not.toContain('Zq7xKw')
 })
 
+test.each([
+  ['a password with a comma', 'basicAuth: {username: bob, password: Hun,Zq7xKw!}', 'in quotes'],
+  ['a header with a comma', 'headers: [{key: Authorization, value: Bearer a,Zq7xKw}]', 'in quotes'],
+  ['a key in place of its path', 'tls: {privateKeyFile: "-----BEGIN\\nZq7xKw"}', 'privateKey'],
+])('%s is not shown', async (_, line, fix) => {
+  const all = `- {name: A, type: API, request: {method: GET, url: "http://a.test/", ${line}}}`
+  const found = await problems(all)
+  expect(found[0]).toContain(fix)
+  expect(found.join()).not.toContain('Zq7xKw')
+})
+
 test('each problem has its line', async () => {
   const wrongTypes = 'activated: "yes"\n    muted: 1\n    tags: x\n    degradedResponseTime: fast'
   expect(await problems(urlRequest(`    ${wrongTypes}`))).toEqual([
