@@ -280,8 +280,12 @@ export const WORDS = /^(?:[a-z]{0,15}\d{0,2}(?:[^A-Za-z\d]|$))*$/
 const SENTENCE =
   /^(?=[A-Z][a-z]*[^A-Za-z\d])(?=.*[ /])(?:(?:[A-Z]?[a-z]{0,15}|[A-Z]{2,15}|\d{1,4})(?:[^A-Za-z\d]|$))*$/
 
-/** A day, perhaps with a time. */
-export const DATE = /^\d{4}-\d\d-\d\d(?:T[\d:.]*Z?)?$/
+/** A day, perhaps with a time, in usual forms. */
+export const DATE =
+  /^(?:\d{4}-\d\d-\d\d(?:T[\d:.]*Z?)?|\d{1,2}[-./](?:\d\d?|[A-Z][a-z]{2})[-./]\d{4})$/
+
+/** Unix time from 2020 to 2033, in seconds or milliseconds: of the last visit, of the end of a session. */
+const UNIX_TIME = /^1[6-9]\d{8}(?:\d{3}|\.\d+)?$/
 
 /** The path of a page, perhaps after a host, without credentials. */
 const PAGE = /^(?:https?:\/\/[^/?#@]*|(?=\/))([^@]*)$/
@@ -294,7 +298,8 @@ const JSON_PARTS = /"(?:[^"\\]|\\.)*"|[\w.+-]+/g
  */
 function isOrdinary(value: string): boolean {
   const plain = decoded(value)
-  if (isShortOrPlain(plain) || DATE.test(plain) || SENTENCE.test(plain)) return true
+  if (isShortOrPlain(plain) || [DATE, UNIX_TIME, SENTENCE].some((one) => one.test(plain)))
+    return true
   const [isPage, path = ''] = PAGE.exec(plain) ?? []
   if (isPage !== undefined) return WORDS.test(path)
   const isJson = /^[[{]/.test(plain) && typeof jsonOf(plain) === 'object'
@@ -313,6 +318,9 @@ const [SET_COOKIE, ATTRIBUTE] = [
   new RegExp(`^(?:${ATTRIBUTES}|partitioned|priority|version|comment)$`, 'i'),
 ]
 
+/** A cookie with a preference, such as `sort=description`: no session is as short and without a digit. */
+const PREFERENCE = /^[a-z]{1,15}$/
+
 /**
  * Values of cookies, without the quotes around them. Programs join several headers that set one by ends of lines or
  * commas; a request may have cookies with the names of attributes.
@@ -323,7 +331,8 @@ function cookieValues(header: string): string[] {
   return pieces.flatMap((part) => {
     const [name = ''] = part.split('=', 1)
     const value = part.slice(part.indexOf('=') + 1).trim()
-    return isSet && ATTRIBUTE.test(name.trim()) ? [] : [value.replace(/^"(.*)"$/, '$1')]
+    const isNone = PREFERENCE.test(value) || (isSet && ATTRIBUTE.test(name.trim()))
+    return isNone ? [] : [value.replace(/^"(.*)"$/, '$1')]
   })
 }
 

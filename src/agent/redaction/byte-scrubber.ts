@@ -73,13 +73,15 @@ const SHAPES: readonly { pattern: RegExp; mayBeSource?: true; isLiteral?: true }
       ),
     },
   ]),
-  // A parameter of a URL, also in its fragment, or of a form. No template of a source.
+  // A parameter of a URL, also in its fragment, or of a form, and a setting in a line. No template of a source.
   {
     pattern: shape(
-      String.raw`(?:[?&#]|&amp;|\\u0026)([\w.-]{2,100})=(?![{$])`,
+      String.raw`(?:[?&#\r\n]|&amp;|\\u0026)([\w.-]{2,100})=(?![{$])`,
       String.raw`[^&#,;\s"'\x60<>\\]`,
     ),
   },
+  // A field of a form of several parts (RFC 7578).
+  { pattern: shape(String.raw`; name="([\w.-]{2,100})"\r\n\r\n`, String.raw`[^\r\n]`) },
   // A line of a call log, of raw HTTP, in quotes, and of a text in JSON.
   { pattern: shape(`[\\r\\n]${LINE}(?![ \\t"])`, '[^\\r\\n<]'), mayBeSource: true },
   { pattern: shape(`[\\r\\n]${LINE}"(?![ \\t"])`, '[^\\r\\n\\\\"<]'), mayBeSource: true },

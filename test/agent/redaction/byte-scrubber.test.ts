@@ -85,6 +85,11 @@ test.each([
   ['a query', 'GET /cb?user=1&access_token=SECRET&x=y HTTP/1.1'],
   ['a fragment', '"url":"https://a.test/cb#access_token=SECRET&refresh_token=SECRET"'],
   ['a form in JSON', '{"text":"grant_type=x\\u0026client_secret=SECRET"}'],
+  ['a form', 'client_secret=SECRET&grant_type=x'],
+  [
+    'a form of several parts',
+    '--a\r\nContent-Disposition: form-data; name="password"\r\n\r\nSECRET\r\n--a--',
+  ],
   ['an attribute of HTML', '<a href="/x?a=b&amp;id_token=SECRET">'],
 ])('a sensitive parameter of %s goes, here and elsewhere', (_, text) => {
   const found: string[] = []
