@@ -252,7 +252,8 @@ export function headerSecrets(value: string): string[] {
   // Of cookies the values are enough: many sites change one with each answer.
   const isCookies = value.includes(';') && (pairs[0] ?? '').length >= ECHO_CHARS_MIN
   const whole = isCookies ? '' : value
-  return [whole, credentials, ...secrets, ...parameters, ...pairs].filter(
+  const cookies = pairs.filter((one) => !PREFERENCE.test(one))
+  return [whole, credentials, ...secrets, ...parameters, ...cookies].filter(
     (one) => one.length >= ECHO_CHARS_MIN,
   )
 }
@@ -266,42 +267,48 @@ function textOf(base64: string): string {
 /** The secrets of a header to search for elsewhere. */
 export function echoedSecrets(value: string): string[] {
   const isBasic = /^basic\s/i.test(value)
-  // What follows its first word is not the credentials of a scheme.
+  // What follows the first word of a sentence is no credentials, but for a single word, as in `Token abc`.
   const isSentence = SENTENCE.test(value)
   return headerSecrets(value).filter(
     (one) => isBasic || !(isOrdinary(one) || (isSentence && one.includes(' '))),
   )
 }
 
-/** Words alone, perhaps with a version, with anything between them. */
-export const WORDS = /^(?:[a-z]{0,15}\d{0,2}(?:[^A-Za-z\d]|$))*$/
+/** Words alone, with anything between them. */
+export const WORDS = /^(?:[a-z]{0,15}(?:[^A-Za-z\d]|$))*$/
 
-/** Several words that begin like a sentence, perhaps with small numbers: translations, dates, `Europe/Berlin`. */
+/** A day, perhaps with a time. */
+export const DATE = /^\d{4}-\d\d-\d\d(?:T[\d:.]*Z?)?$/
+
+/** What sites keep in cookies, and have as texts under sensitive names, which is no secret. */
+const USUAL = [
+  DATE,
+  /^\d{1,2}[-./](?:\d\d?|[A-Z][a-z]{2})[-./]\d{4}$/,
+  // The date of a header (RFC 9110, 5.6.7).
+  /^[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} [\d:]{8} GMT$/,
+  // Unix time from September 2020 to 2033, in seconds or milliseconds.
+  /^1[6-9]\d{8}(?:\d{3}|\.\d{1,9})?$/,
+  // A time zone.
+  /^[A-Z][a-z]{1,15}(?:\/[A-Z][A-Za-z_]{1,30}){1,2}$/,
+]
+
+/** A sentence: words with a blank in front of a small letter, and two short numbers at most. */
 const SENTENCE =
-  /^(?=[A-Z][a-z]*[^A-Za-z\d])(?=.*[ /])(?:(?:[A-Z]?[a-z]{0,15}|[A-Z]{2,15}|\d{1,4})(?:[^A-Za-z\d]|$))*$/
+  /^(?=[A-Z][a-z]{0,15}[^A-Za-z\d])(?=.* [a-z])(?!(?:\D*\d{1,4}(?!\d)){3})(?:(?:[A-Z]?[a-z]{0,15}|\d{1,4})(?:[^A-Za-z\d]|$))*$/
 
-/** A day, perhaps with a time, in usual forms. */
-export const DATE =
-  /^(?:\d{4}-\d\d-\d\d(?:T[\d:.]*Z?)?|\d{1,2}[-./](?:\d\d?|[A-Z][a-z]{2})[-./]\d{4})$/
-
-/** Unix time from 2020 to 2033, in seconds or milliseconds: of the last visit, of the end of a session. */
-const UNIX_TIME = /^1[6-9]\d{8}(?:\d{3}|\.\d+)?$/
-
-/** The path of a page, perhaps after a host, without credentials. */
-const PAGE = /^(?:https?:\/\/[^/?#@]*|(?=\/))([^@]*)$/
+/** The path of a page, perhaps after a host, without credentials: words, perhaps with a version. */
+const PAGE = /^(?:https?:\/\/[^/?#@]*|(?=\/))(?:[a-z]{0,15}\d{0,2}(?:[^A-Za-z\d@]|$))*$/
 /** Texts, and what stands outside of them. */
 const JSON_PARTS = /"(?:[^"\\]|\\.)*"|[\w.+-]+/g
 
 /**
- * What occurs elsewhere anyway: short plain words, little but punctuation, dates, sentences, the path of a page, which a
- * login keeps in a cookie, and JSON of these, such as `{"width":1280,"height":720}`.
+ * What occurs elsewhere anyway: short plain words, little but punctuation, dates and times, sentences. Also the path of
+ * a page, which a login keeps in a cookie, and JSON of short values, such as `{"width":1280,"height":720}`.
  */
 function isOrdinary(value: string): boolean {
   const plain = decoded(value)
-  if (isShortOrPlain(plain) || [DATE, UNIX_TIME, SENTENCE].some((one) => one.test(plain)))
+  if (isShortOrPlain(plain) || [...USUAL, SENTENCE, PAGE].some((one) => one.test(plain)))
     return true
-  const [isPage, path = ''] = PAGE.exec(plain) ?? []
-  if (isPage !== undefined) return WORDS.test(path)
   const isJson = /^[[{]/.test(plain) && typeof jsonOf(plain) === 'object'
   return isJson && (plain.match(JSON_PARTS) ?? []).every(isShortOrPlain)
 }
@@ -319,7 +326,7 @@ const [SET_COOKIE, ATTRIBUTE] = [
 ]
 
 /** A cookie with a preference, such as `sort=description`: no session is as short and without a digit. */
-const PREFERENCE = /^[a-z]{1,15}$/
+export const PREFERENCE = /^[a-z]{1,15}$/
 
 /**
  * Values of cookies, without the quotes around them. Programs join several headers that set one by ends of lines or
@@ -331,8 +338,7 @@ function cookieValues(header: string): string[] {
   return pieces.flatMap((part) => {
     const [name = ''] = part.split('=', 1)
     const value = part.slice(part.indexOf('=') + 1).trim()
-    const isNone = PREFERENCE.test(value) || (isSet && ATTRIBUTE.test(name.trim()))
-    return isNone ? [] : [value.replace(/^"(.*)"$/, '$1')]
+    return isSet && ATTRIBUTE.test(name.trim()) ? [] : [value.replace(/^"(.*)"$/, '$1')]
   })
 }
 

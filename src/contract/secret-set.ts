@@ -11,13 +11,13 @@ export interface SecretBounds {
   charactersMax: number
 }
 
-/** Of a definition, or of what one attempt receives: so much is prepared in one step. */
-export const SECRET_BOUNDS: SecretBounds = {
+/** Limits where no user code runs. */
+export const DEFAULT_BOUNDS: SecretBounds = {
   valuesMax: LIMITS.secretValuesMax,
   charactersMax: LIMITS.secretsCharactersMax,
 }
 
-/** Of a run of user code, which may receive new cookies with thousands of answers. */
+/** Limits of a run of user code, which may receive new cookies with thousands of answers. */
 export const USER_CODE_BOUNDS: SecretBounds = {
   valuesMax: LIMITS.userCodeSecretValuesMax,
   charactersMax: LIMITS.userCodeSecretsCharactersMax,
@@ -30,7 +30,7 @@ export class SecretSet implements Iterable<string> {
   readonly #values: string[] = []
   #characters = 0
 
-  constructor(values: Iterable<string> = [], bounds = SECRET_BOUNDS) {
+  constructor(values: Iterable<string> = [], bounds = DEFAULT_BOUNDS) {
     this.bounds = bounds
     for (const one of values) this.add(one)
   }

@@ -1,7 +1,7 @@
 // Reads a program's settings from the environment by a table, from which help and documentation are
 // made too. All problems are found at once; a setting may come from a file, as container platforms
 // hand out secrets.
-import { readFileSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { seeHelp } from './see-help.ts'
 
 /** A parsed text: a value, or its problem. */
@@ -105,7 +105,9 @@ function fromFile(name: string, path: string, variable: Variable<unknown>, readT
     text = readText(path)
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
-    const why = READ_PROBLEMS[code ?? ''] ?? message
+    // A message of the system quotes the path.
+    const why =
+      code === undefined ? message : (READ_PROBLEMS[code] ?? `it cannot be read (${code})`)
     return { problem: `${name}_FILE is ${shownPath(path)}: ${why}; name a file that can be read` }
   }
   // Editors and `echo` end a file with a newline that is no part of the value.
@@ -156,9 +158,13 @@ function shown(given: string): string {
   return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text)
 }
 
-/** A path as a message shows it. Somebody may have put the value itself there, so another text is not shown. */
+/**
+ * A path as a message shows it. Somebody may have put the value itself there, so a text without `/` or `./` in front is
+ * shown only where there is a file.
+ */
 export function shownPath(path: string): string {
-  return /^\.{0,2}\//.test(path) ? shown(path) : 'a name without / or ./ in front (not shown)'
+  const isPath = /^\.{0,2}\//.test(path) || existsSync(path)
+  return isPath ? shown(path) : 'a path at which there is no file (not shown)'
 }
 
 /** A variable as help and documentation show it. */

@@ -1,6 +1,6 @@
 // Aim: many long secrets with a common prefix are distinguished in linear time, and exceeded limits are reported.
 import { expect, test } from 'vitest'
-import { SECRET_BOUNDS, SecretSet, USER_CODE_BOUNDS } from '../../src/contract/secret-set.ts'
+import { DEFAULT_BOUNDS, SecretSet, USER_CODE_BOUNDS } from '../../src/contract/secret-set.ts'
 import { LIMITS } from '../../src/contract/versions.ts'
 
 const { secretCharactersMax } = LIMITS
@@ -15,7 +15,7 @@ test('values count once; of one over the limit, so much is kept that this shows'
 })
 
 test.each([
-  ['a definition', SECRET_BOUNDS],
+  ['a definition', DEFAULT_BOUNDS],
   ['user code', USER_CODE_BOUNDS],
 ])('too many values and too many characters of %s show, also in a copy', (_name, bounds) => {
   const values = Array.from({ length: bounds.valuesMax + 5 }, (_, at) => `value-${at}`)

@@ -250,15 +250,15 @@ async function readTlsFiles(fields: Fields, path: Path, around: FileContext): Pr
     const name = tls[fileKey]
     delete tls[fileKey]
     const place = [...path, 'request', 'tls', fileKey]
-    if (typeof name !== 'string' || name.includes('\n')) {
-      const message = `must be the path of a file; what it contains belongs into ${key}`
-      around.findings.push({ path: place, message })
+    if (typeof name !== 'string') {
+      around.findings.push({ path: place, message: 'must be the path of a file' })
     } else if (Object.hasOwn(tls, key)) {
       around.findings.push({ path: place, message: `means the same as ${key}; keep one of them` })
     } else {
       const read = await around.tlsFiles.read(name)
       if ('text' in read) tls[key] = read.text
-      else around.findings.push({ path: place, message: `${name}: ${read.problem}` })
+      // Somebody may have put the key itself there, so the path is not shown.
+      else around.findings.push({ path: place, message: `names a file that ${read.problem}` })
     }
   }
   fields['request'] = { ...request, tls }

@@ -1,7 +1,14 @@
 // What a schema objects to in a definition, as a problem of the file: at the place that the user wrote, with the fix.
 import { type Objection, valueAt } from '../../contract/schema/explain.ts'
 import { nearest } from '../../process/nearest.ts'
-import { didYouMean, got, withoutSecrets, type Findings, type Path } from './problems.ts'
+import {
+  didYouMean,
+  got,
+  isSecretPath,
+  withoutSecrets,
+  type Findings,
+  type Path,
+} from './problems.ts'
 import type { Fields } from './shorthands.ts'
 import { TLS_FILES } from './variables.ts'
 
@@ -27,10 +34,11 @@ export function reportObjection(
   if (local === undefined) return
   const { root, place } = local
   const full = root === raw ? [...path, ...place] : ['defaults', ...place]
-  if (objection.kind === 'unknown-key' && valueAt(root, place) === null) {
+  const parent = full.slice(0, -1)
+  if (objection.kind === 'unknown-key' && isSecretPath(parent) && valueAt(root, place) === null) {
     // The rest of a password behind its comma: `{ password: Hun,ter2 }`.
     const message = 'has an unknown key without a value; put a text with a comma in quotes'
-    findings.push({ path: full.slice(0, -1), message })
+    findings.push({ path: parent, message })
     return
   }
   const value = objection.kind === 'value' ? got(full, valueAt(root, place)) : ''

@@ -124,7 +124,7 @@ const SECRET_PARENT = new Set([
 ])
 
 /** Whether the value at `path` must not be shown. */
-function isSecretPath(path: Path): boolean {
+export function isSecretPath(path: Path): boolean {
   return path.some(
     (key) => typeof key === 'string' && (SECRET_PARENT.has(key) || SECRET_KEY.test(key)),
   )

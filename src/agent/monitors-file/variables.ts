@@ -122,10 +122,10 @@ export async function secretValue(
   }
   files.push(resolve(path))
   const read = await readText(path, SECRET_BYTES_MAX)
-  const file = `${name}_FILE is ${shownPath(path)}, which`
-  if ('problem' in read) return { problem: `${file} ${read.problem}` }
+  const lead = `${name}_FILE is ${shownPath(path)}: the file`
+  if ('problem' in read) return { problem: `${lead} ${read.problem}` }
   const text = read.text.replace(/\r?\n$/, '')
-  return text === '' ? { problem: `${file} is empty` } : { text }
+  return text === '' ? { problem: `${lead} is empty; write the value into it` } : { text }
 }
 
 const PEM_BYTES_MAX = 1_048_576

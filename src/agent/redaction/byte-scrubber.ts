@@ -5,6 +5,7 @@ import { echoedSecrets, NAMED_VALUE_CHARS_MAX } from '../../contract/definition-
 import { jsonOf } from '../../contract/exact-json.ts'
 import { USER_CODE_BOUNDS } from '../../contract/secret-set.ts'
 import { FILE_MARKS, partSpans } from './cut-parts.ts'
+import { type NamedValue, namedValues } from './named-values.ts'
 import { SCRUBBED, urlCredentials } from './scrub.ts'
 import { type Finder, joined, SecretFinder, type Span } from './secret-finder.ts'
 
@@ -17,7 +18,8 @@ export interface ByteRules {
   partBytes: number
 }
 
-const OVERLAP_BYTES_MIN = 4 * NAMED_VALUE_CHARS_MAX
+/** A character of JSON three deep has up to 8 bytes. */
+const OVERLAP_BYTES_MIN = 8 * NAMED_VALUE_CHARS_MAX
 /** Bytes share digits with those before them, in each encoding around another. */
 const CONTEXT_BYTES = 256
 /** The longest encoding of one byte: percent-encoded twice in escaped JSON. */
@@ -32,136 +34,6 @@ export function byteRules(
   const partBytes = finder.longest * SPELLING_BYTES_MAX
   const overlapBytes = Math.max(OVERLAP_BYTES_MIN, partBytes)
   return { isSensitive, finder, overlapBytes, partBytes }
-}
-
-/** A character in a JSON string. */
-const CHARACTER = String.raw`(?:[^"\\]|\\.)`
-/** A quote and a character in JSON, in JSON in a text of JSON, and in JSON in that one: escapes of so many backslashes. */
-const LEVELS = [
-  { quote: '"', quoteLength: 1, character: CHARACTER },
-  ...[2, 4].map((count) => {
-    const quote = String.raw`\\{${count - 1}}"`
-    const escaped = String.raw`\\{${count}}(?:${quote}|\\{${count}}|[^"\\])`
-    const character = String.raw`(?:[^"\\]|\\[^"\\]|${escaped})`
-    return { quote, quoteLength: count, character }
-  }),
-]
-/** What stands in front of the value in a line. */
-const LINE = '[^A-Za-z0-9\\r\\n"]{0,40}([A-Za-z][\\w-]{1,99}):[ \\t]*'
-const NAMED = '(?:name|key|header)'
-
-/**
- * The name is the first group, the value the second; the third is not empty where the value continues. Such a value
- * extends to the end of the text.
- */
-const shape = (before: string, character: string) =>
-  new RegExp(`${before}(${character}{1,${NAMED_VALUE_CHARS_MAX}})(${character}?)`, 'g')
-
-/** What stands between name and value of a printed object: colours of a terminal, too. */
-const PRINTED_GAP = '(?:[ \\t\\r\\n]|\\\\n|(?:\\x1B|\\\\u001[bB])\\[[\\d;]{0,20}m){0,40}'
-const PRINTED_COLON = `(?::|=>)${PRINTED_GAP}'(?![,\\]}])`
-/** The text around it may be JSON, which it does not end. */
-const PRINTED_CHARACTER = `(?:[^'"\\\\\\r\\n]|\\\\.)`
-
-const SHAPES: readonly { pattern: RegExp; mayBeSource?: true; isLiteral?: true }[] = [
-  ...LEVELS.flatMap(({ quote: q, character }) => [
-    { pattern: shape(`${q}([\\w.-]{2,100})${q}\\s*:\\s*${q}`, character) },
-    {
-      pattern: shape(
-        `${q}${NAMED}${q}\\s*:\\s*${q}([\\w.-]{2,100})${q}\\s*,\\s*${q}value${q}\\s*:\\s*${q}`,
-        character,
-      ),
-    },
-  ]),
-  // A parameter of a URL, also in its fragment, or of a form, and a setting in a line. No template of a source.
-  {
-    pattern: shape(
-      String.raw`(?:[?&#\r\n]|&amp;|\\u0026)([\w.-]{2,100})=(?![{$])`,
-      String.raw`[^&#,;\s"'\x60<>\\]`,
-    ),
-  },
-  // A field of a form of several parts (RFC 7578).
-  { pattern: shape(String.raw`; name="([\w.-]{2,100})"\r\n\r\n`, String.raw`[^\r\n]`) },
-  // A line of a call log, of raw HTTP, in quotes, and of a text in JSON.
-  { pattern: shape(`[\\r\\n]${LINE}(?![ \\t"])`, '[^\\r\\n<]'), mayBeSource: true },
-  { pattern: shape(`[\\r\\n]${LINE}"(?![ \\t"])`, '[^\\r\\n\\\\"<]'), mayBeSource: true },
-  {
-    pattern: shape(`\\\\n${LINE}(?![ \\t])`, '(?:[^\\r\\n\\\\"<]|\\\\")'),
-    mayBeSource: true,
-  },
-  // As Node.js prints objects, `'x-api-key' => 'abc'` and `access_token: 'abc'`, also in a text of JSON.
-  {
-    pattern: shape(`'([\\w.-]{2,100})'${PRINTED_GAP}${PRINTED_COLON}`, PRINTED_CHARACTER),
-    isLiteral: true,
-  },
-  {
-    // Begins with the colon, which few words are followed by.
-    pattern: shape(
-      `${PRINTED_COLON}(?<=(?<![\\w.$"'\`-])([A-Za-z_]\\w{1,99})${PRINTED_GAP}${PRINTED_COLON})`,
-      PRINTED_CHARACTER,
-    ),
-    isLiteral: true,
-  },
-]
-
-/** `"value": …, "name": …`: the other way round. */
-const VALUE_FIRST = new RegExp(
-  `"value"\\s*:\\s*"(${CHARACTER}{1,${NAMED_VALUE_CHARS_MAX}})"\\s*,\\s*"${NAMED}"\\s*:\\s*"([\\w.-]{2,100})"`,
-  'g',
-)
-
-/**
- * `"set-cookie": ["…", "…"]`, as Go and Bun write headers: what begins such a list, and a value of it. Under names that
- * only fields have, such as `password`, lists hold messages.
- */
-const HEADER = '(authorization|cookie|\\w{1,100}-[\\w.-]{1,100})'
-const LISTS = LEVELS.map(({ quote, quoteLength, character }) => ({
-  begin: new RegExp(`${quote}${HEADER}${quote}\\s*:\\s*\\[(?=\\s*${quote})`, 'gi'),
-  item: new RegExp(`(?:\\s*,)?\\s*${quote}(${character}{1,${NAMED_VALUE_CHARS_MAX}})${quote}`, 'y'),
-  quoteLength,
-}))
-
-/**
- * No value of a header: traces hold the sources of tests, with lines like `token: process.env.TOKEN,` and
- * `token: async ({ page }, use) => {`. Strict, since a secret that looked like one would stay.
- */
-const SOURCE = /^process\.env\b[\w.[\]'"]*[,;]?$|^[[({]+$|\) => [[({]?$/
-
-export interface NamedValue extends Span {
-  name: string
-  value: string
-  /** It may be any text of a program, which is no secret where it stands elsewhere. */
-  isLiteral: boolean
-}
-
-/** Named values in the text that begin before `until`, whatever the name is. */
-export function* namedValues(text: string, until: number): Generator<NamedValue> {
-  for (const { pattern, mayBeSource = false, isLiteral = false } of SHAPES) {
-    for (const match of text.matchAll(pattern)) {
-      if (match.index >= until) break
-      const [whole, name = '', value = '', more = ''] = match
-      if (mayBeSource && SOURCE.test(value)) continue
-      const to = match.index + whole.length - more.length
-      yield { name, value, isLiteral, from: to - value.length, to: more === '' ? to : Infinity }
-    }
-  }
-  for (const { begin, item, quoteLength } of LISTS) {
-    for (const { 0: whole, 1: name = '', index } of text.matchAll(begin)) {
-      if (index >= until) break
-      item.lastIndex = index + whole.length
-      for (let match = item.exec(text); match !== null; match = item.exec(text)) {
-        const [, value = ''] = match
-        const to = match.index + match[0].length - quoteLength
-        yield { name, value, isLiteral: false, from: to - value.length, to }
-      }
-    }
-  }
-  for (const match of text.matchAll(VALUE_FIRST)) {
-    if (match.index >= until) break
-    const [whole, value = '', name = ''] = match
-    const from = match.index + whole.indexOf(`"${value}"`, 7) + 1
-    yield { name, value, isLiteral: false, from, to: from + value.length }
-  }
 }
 
 /** Listener for what is found. */

@@ -7,6 +7,7 @@ import {
   echoedSecrets,
   headerSecrets,
   isShortWord,
+  PREFERENCE,
   parseUrl,
   urlSecrets,
   WORDS,
@@ -118,8 +119,8 @@ function partsOfUrls(text: string): string[] {
 const NUMBER_CHARS_MIN = 6
 
 /**
- * Values of the sensitive fields of JSON at any depth, and of the lists in them; of a text in quotes, the text. So are
- * `value` fields next to `name`, as in the `storageState` of Playwright, as far as they would be in a cookie.
+ * Values of the sensitive fields of JSON at any depth, and of the lists in them; of a text in quotes, the text. Also the
+ * `value` next to a `name`, as in the `storageState` of Playwright, as it would be found of a cookie.
  */
 function fieldsOf(secret: string): string[] {
   const found: string[] = []
@@ -133,10 +134,11 @@ function fieldsOf(secret: string): string[] {
     open.push({ value: jsonOf(text), isSecret: false })
     if (typeof value !== 'object' || value === null) continue
     const isList = Array.isArray(value)
-    const { name: title, value: named } = value as Record<string, unknown>
-    if (typeof title === 'string' && typeof named === 'string') found.push(...echoedSecrets(named))
-    for (const [name, field] of Object.entries(value as Record<string, unknown>))
-      open.push({ value: field, isSecret: isList ? isSecret : isField(name) })
+    const { name, value: named } = value as Record<string, unknown>
+    if (typeof name === 'string' && typeof named === 'string')
+      found.push(...echoedSecrets(named).filter((one) => !PREFERENCE.test(one)))
+    for (const [key, field] of Object.entries(value as Record<string, unknown>))
+      open.push({ value: field, isSecret: isList ? isSecret : isField(key) })
   }
   return found
 }

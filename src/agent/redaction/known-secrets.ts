@@ -11,7 +11,7 @@ import { mayBeEscaped, plainView, withoutEscapes } from './text-views.ts'
 /** Rounds of escaping that are decoded: JSON in JSON in a URL, and what the secret itself looks like. */
 export const ESCAPE_ROUNDS_MAX = 6
 
-/** Lines of values and their spellings, for each value that there may be. */
+/** Needles for each value that there may be: its lines and spellings. More take seconds to prepare. */
 const NEEDLES_PER_VALUE_MAX = 8
 
 /** There are more values than a run may know. The message says nothing about them. */

@@ -35,7 +35,7 @@ export interface Scrubber {
   isSensitive(name: string): boolean
   /** The values of sensitive names in it, which may also stand elsewhere. */
   namedIn(value: unknown): string[]
-  /** A scrubber that knows more secrets, in the time that these take; over `bounds`, it removes all texts. */
+  /** A scrubber that knows more secrets. Prepares only these; over `bounds`, it removes all texts. */
   and(secrets: Iterable<string>, bounds?: SecretBounds): Scrubber
   /** The settings it was made from, for scrubbing in another thread. */
   readonly settings: { readonly secrets: readonly string[]; readonly headers: readonly string[] }

@@ -34,7 +34,7 @@ const PARENTHESIS = code('(')
 const ESC = 0x1b
 const [CR, LF] = [13, 10]
 
-/** What follows a backslash → the byte that both stand for; 0 for others. */
+/** What follows a backslash → the byte that both stand for; 0 for others. The letters stand for bytes from 8 on. */
 const ESCAPED = new Uint8Array(256)
 for (const [at, letter] of Buffer.from('btnvfr').entries()) ESCAPED[letter] = 8 + at
 for (const quoted of Buffer.from(`"'\`/`)) ESCAPED[quoted] = quoted

@@ -7,7 +7,7 @@ import {
 } from '../../contract/definition-secrets.ts'
 import { jsonOf } from '../../contract/exact-json.ts'
 import { SecretSet, USER_CODE_BOUNDS } from '../../contract/secret-set.ts'
-import { type NamedValue, namedValues } from '../redaction/byte-scrubber.ts'
+import { type NamedValue, namedValues } from '../redaction/named-values.ts'
 import { SCRUBBED, type Scrubber, withTexts } from '../redaction/scrub.ts'
 import { joined, type Span } from '../redaction/secret-finder.ts'
 import type { Variable } from '../../contract/monitor.ts'
@@ -33,13 +33,13 @@ const LISTED = new RegExp(
   'g',
 )
 
-/** Preparing more values in one step would block the event loop for too long. */
+/** Merging groups to more values in one step would block the event loop for too long. */
 const GROUP_VALUES_MAX = 1000
 
 /** Observed values that are searched for together. */
 interface Group {
   readonly below?: Group
-  /** Position after its last value; the first one is where the group below ends. */
+  /** Number of observed values up to its last one. */
   readonly end: number
   /** For its values and those of the groups below. */
   readonly scrubber: Scrubber
@@ -93,14 +93,14 @@ export class NamedTexts {
   scrubber(): Scrubber {
     const observed = this.#observed
     const end = observed.size
-    let below = this.#top
-    if (below.end === end) return below.scrubber
+    let base = this.#top
+    if (base.end === end) return base.scrubber
     // With more than there may be, one group has all, so that it removes all texts.
-    while (below.below !== undefined && (observed.isOver || isAbsorbed(below, below.below, end))) {
-      below = below.below
+    while (base.below !== undefined && (observed.isOver || isMerged(base, base.below, end))) {
+      base = base.below
     }
-    const scrubber = below.scrubber.and(observed.from(below.end), USER_CODE_BOUNDS)
-    this.#top = { below, end, scrubber }
+    const scrubber = base.scrubber.and(observed.from(base.end), USER_CODE_BOUNDS)
+    this.#top = { below: base, end, scrubber }
     return scrubber
   }
 
@@ -152,10 +152,10 @@ export class NamedTexts {
 }
 
 /**
- * Whether the values of a group are prepared anew with those after it: each group is four times as large as the next,
- * so that groups are few and no value is prepared often.
+ * Whether a group is prepared again together with the values after it. Groups grow fourfold, up to GROUP_VALUES_MAX, so
+ * that they are few.
  */
-function isAbsorbed(group: Group, below: Group, end: number): boolean {
+function isMerged(group: Group, below: Group, end: number): boolean {
   const size = group.end - below.end
   return size < 4 * (end - group.end) && end - below.end <= GROUP_VALUES_MAX
 }

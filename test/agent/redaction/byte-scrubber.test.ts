@@ -102,6 +102,38 @@ test.each([
 })
 
 test.each([
+  [
+    'a slash of PHP',
+    '{"a":"{\\"access_token\\":\\"ab\\\\/cdSECRET\\",\\"b\\":1}"}',
+    'ab\\\\/cdSECRET',
+  ],
+  [
+    'an escape of the text around',
+    String.raw`\\\"token\\\":\\\"a\\u00fcSECRET\\\"`,
+    String.raw`a\\u00fcSECRET`,
+  ],
+  ['the value in front', String.raw`[{\"value\":\"SECRET\",\"name\":\"x-api-key\"}]`, 'SECRET'],
+  ['a comma in a query', 'GET /?password=Hun,ter2SECRET, and more', 'Hun,ter2SECRET'],
+  ['a dollar in a query', 'GET /?password=$ecret12 ', '$ecret12'],
+  ['a form in a HAR', '{"text":"password=SECRET12&user=bob"}', 'SECRET12'],
+  [
+    'a part in JSON',
+    String.raw`; name=\"password\"\r\nContent-Type: a/b\r\n\r\nSECRET\r\n--x`,
+    'SECRET',
+  ],
+])('a value goes to its end: %s', (_, text, value) => {
+  expect(scrubbed(text, 'unused', createNameTest())).toBe(text.replace(value, SCRUBBED))
+})
+
+test('a long value three deep goes at every border of chunks', () => {
+  const value = '"'.repeat(40_000)
+  const json = JSON.stringify(JSON.stringify(JSON.stringify({ access_token: `${value}REST` })))
+  for (const before of [0, 99_991, 300_007, 520_011]) {
+    expect(scrubbed(' '.repeat(before) + json, 'unused', createNameTest())).not.toContain('REST')
+  }
+})
+
+test.each([
   'fetch(`/x?token=${token}&api_key={{API_KEY}}`)',
   `{"a":"Your token: '","b":"' is wrong"}`,
   String.raw`{"source":"  token: process.env.TOKEN,\n  cookies: [],"}`,
