@@ -3,7 +3,7 @@ import { parseEnv } from 'node:util'
 import { type AgentConfig, type ConfigReading, readAgentConfig } from '../agent/config.ts'
 import { readText } from '../agent/monitors-file/text.ts'
 import { createScrubber } from '../agent/redaction/scrub.ts'
-import { isShortWord } from '../contract/definition-secrets.ts'
+import { isShortWord, PAGE } from '../contract/definition-secrets.ts'
 import { Variable } from '../contract/monitor.ts'
 import { createNameTest } from '../contract/protocol/sensitive-name.ts'
 import { EXIT } from '../process/exit-codes.ts'
@@ -105,10 +105,10 @@ export function dialFrom(config: AgentConfig): (proxyUrl: string | undefined) =>
 const isSensitive = createNameTest()
 
 /**
- * Whether a variable of such a file is a secret: all are but words, such as `test`, and short numbers, which stand in
- * reports anyway, unless their name is that of a secret.
+ * Whether a variable of such a file is a secret: all are but words, such as `test`, short numbers and addresses of pages,
+ * which stand in reports anyway, unless their name is that of a secret.
  */
 export function isSecretVariable(name: string, value: string): boolean {
   const isOfSecret = isSensitive(name) || /(?:auth|key|pass|pin)$/i.test(name)
-  return isOfSecret || !(isShortWord(value) || /^\d{1,5}$/.test(value))
+  return isOfSecret || !(isShortWord(value) || /^\d{1,5}$/.test(value) || PAGE.test(value))
 }

@@ -165,7 +165,7 @@ export const TEST_COMMAND: Command = {
     command: { value: '<command>', help: 'the test command; default: npx playwright test' },
     'env-file': {
       value: '<file>',
-      help: 'variables for the tests, NAME=value; scrubbed, but for words and short numbers',
+      help: 'variables for the tests, NAME=value; scrubbed, but for words, short numbers and addresses of pages',
     },
     'no-install': { help: 'use the packages in the folder; install none' },
     output: { value: '<folder>', help: 'folder for files; default: test-results/vedette' },

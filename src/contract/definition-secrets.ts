@@ -297,7 +297,7 @@ const SENTENCE =
   /^(?=[A-Z][a-z]{0,15}[^A-Za-z\d])(?=.* [a-z])(?!(?:\D*\d{1,4}(?!\d)){3})(?:(?:[A-Z]?[a-z]{0,15}|\d{1,4})(?:[^A-Za-z\d]|$))*$/
 
 /** The path of a page, perhaps after a host, without credentials: words, perhaps with a version. */
-const PAGE = /^(?:https?:\/\/[^/?#@]*|(?=\/))(?:[a-z]{0,15}\d{0,2}(?:[^A-Za-z\d@]|$))*$/
+export const PAGE = /^(?:https?:\/\/[^/?#@]*|(?=\/))(?:[a-z]{0,15}\d{0,2}(?:[^A-Za-z\d@]|$))*$/
 /** Texts, and what stands outside of them. */
 const JSON_PARTS = /"(?:[^"\\]|\\.)*"|[\w.+-]+/g
 

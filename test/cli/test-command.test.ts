@@ -22,7 +22,10 @@ test.each([
   ['DB_PASS', 'swordfish', true],
   ['API_TOKEN', 'word', true],
   ['PIN', '1234', true],
-  ['URL', 'https://shop.test/', true],
+  ['BASE_URL', 'http://localhost:3000', false],
+  ['URL', 'https://shop.test/cart', false],
+  ['URL', 'https://ann:Zq7@shop.test/', true],
+  ['URL', 'https://hooks.test/T0AB12/Zq7Rk2Lm', true],
 ])('%s=%s of a file is a secret: %s', (name, value, expected) => {
   expect(isSecretVariable(name, value)).toBe(expected)
 })
