@@ -176,9 +176,14 @@ function runOf(bytes: Uint8Array, table: Uint8Array, from: number, to: number, c
     if (value !== BREAK) {
       run.values[run.length] = value
       run.at[run.length++] = at
-    } else if (table === FOUR_BITS && (byte | 0x20) === X && bytes[at - 1] === ZERO) run.length--
+    } else if (table === FOUR_BITS && (byte | 0x20) === X && isPrefix(bytes, at)) run.length--
   }
   return run
+}
+
+/** Whether an `x` belongs to a `0x` in front of a byte: the zero is not the last digit of another one. */
+function isPrefix(bytes: Uint8Array, at: number): boolean {
+  return bytes[at - 1] === ZERO && FOUR_BITS[bytes[at - 2] ?? 0] === BREAK
 }
 
 /** The bytes of a run from its digit at `phase` on, into `target`; gives their number. */

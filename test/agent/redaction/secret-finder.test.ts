@@ -99,6 +99,16 @@ const secrets = fc
   .filter((one) => one.isWellFormed() && /[A-Za-z0-9]{2}/.test(one))
 const around = fc.constantFrom('<', '> ', '"', ' = "', '(', '\n', '}, ', '"; ')
 
+test.each(['x', 'X', 'x200.png'])(
+  'hexadecimal that ends with 0 is found in front of %s',
+  (after) => {
+    const { text } = createScrubber({ secrets: ['Zq7Rk2LmB0K0'] })
+    for (const spelled of [hex('Zq7Rk2LmB0K0'), hex('Zq7Rk2LmB0K0').toUpperCase()]) {
+      expect(text(`to ${spelled}${after}`)).toBe(`to ${SCRUBBED}${after}`)
+    }
+  },
+)
+
 describe.each(Object.entries(SPELLINGS))('%s', (_, spelled) => {
   test('is found in a text', () => {
     fc.assert(
