@@ -56,9 +56,10 @@ describe('the disk of an agent', () => {
     skip,
   }) => {
     skip(process.getuid?.() !== 0, 'needs root, to mount a small disk')
-    const { fleet: made, location } = await fleetOf([])
+    // Removed after the agents have ended, which would write into the folder below it.
     const { folder: disk, remove } = mountSmallDisk('size=1m')
     onTestFinished(remove)
+    const { fleet: made, location } = await fleetOf([])
     const agent = made.startAgent({ location, name: 'one', env: { DATA_DIR: disk } })
     await made.agents(1)
     const ids = await made.createMonitors(40, 1, ['cellar'])
@@ -88,9 +89,10 @@ test('a disk that can only be read at the start is used when it can be written',
   skip,
 }) => {
   skip(process.getuid?.() !== 0, 'needs root, to mount a small disk')
-  const { fleet: made, location } = await fleetOf([])
+  // Removed after the agents have ended, which would write into the folder below it.
   const { folder: disk, remove } = mountSmallDisk('ro,size=16m')
   onTestFinished(remove)
+  const { fleet: made, location } = await fleetOf([])
   const [platform] = made.platforms
   const start = () => {
     const at = { location, name: 'one', env: { DATA_DIR: disk }, platformUrl: platform?.url ?? '' }
