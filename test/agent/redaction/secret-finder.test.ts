@@ -102,9 +102,9 @@ const around = fc.constantFrom('<', '> ', '"', ' = "', '(', '\n', '}, ', '"; ')
 test.each(['x', 'X', 'x200.png'])(
   'hexadecimal that ends with 0 is found in front of %s',
   (after) => {
-    const { text } = createScrubber({ secrets: ['Zq7Rk2LmB0K0'] })
+    const scrubber = createScrubber({ secrets: ['Zq7Rk2LmB0K0'] })
     for (const spelled of [hex('Zq7Rk2LmB0K0'), hex('Zq7Rk2LmB0K0').toUpperCase()]) {
-      expect(text(`to ${spelled}${after}`)).toBe(`to ${SCRUBBED}${after}`)
+      expect(scrubber.text(`to ${spelled}${after}`)).toBe(`to ${SCRUBBED}${after}`)
     }
   },
 )
