@@ -98,7 +98,7 @@ export class EmbeddedPostgres {
   #process: PostgresProcess | undefined
   #watch: Promise<void> = Promise.resolve()
   #stopped: Promise<void> | undefined
-  /** Runs after the first. */
+  /** How often it was running again after its end; starts that failed do not count. */
   restarts = 0
 
   constructor(run: PostgresRun, lock: FolderLock) {
@@ -158,9 +158,9 @@ export class EmbeddedPostgres {
       if (isStopped) return
       waitMs = Math.min(waitMs * 2, RESTART_MS_MAX)
       since = performance.now()
-      this.restarts++
       try {
         await this.#begin(signal)
+        this.restarts++
         // As loud as its end, for readers of that line alone.
         log.warn({ pid: this.pid }, 'PostgreSQL is running again')
       } catch (error) {
