@@ -4,8 +4,8 @@ import { writeFileSync } from 'node:fs'
 import { getPriority, setPriority } from 'node:os'
 import { asUser, type ProcessFacts } from './processes.ts'
 
-/** Levels of nice(2) behind the agent: a third of its weight for one process. */
-const LEVELS_BEHIND = 5
+/** Levels of nice(2) behind the agent: a ninth of its weight for one process. */
+const LEVELS_BEHIND = 10
 const LEVEL_MAX = 19
 
 /** Lowers the priority of this thread, of the program that it becomes, and of all that it starts. */

@@ -4,7 +4,7 @@ import { getPriority } from 'node:os'
 import { expect, test } from 'vitest'
 import { sandboxed } from '../../support/sandbox/sandboxed.ts'
 
-const LEVEL = Math.min(19, getPriority() + 5)
+const LEVEL = Math.min(19, getPriority() + 10)
 /** Prints the level of its process, and of its session as soon as that has one. */
 const REPORTS_PRIORITY = `const fs = require('node:fs')
 console.log('process', require('node:os').getPriority())
@@ -19,6 +19,6 @@ test.for([
   ['a process with a session of its own', DETACHED],
 ] as const)('%s ranks behind the agent', async ([, script]) => {
   const end = await sandboxed({ args: () => ['-e', script, REPORTS_PRIORITY] })
-  const session = existsSync('/proc/self/autogroup') ? 'session 5\n' : ''
+  const session = existsSync('/proc/self/autogroup') ? 'session 10\n' : ''
   expect(end.tail.stdout).toBe(`process ${LEVEL}\n${session}`)
 })
